@@ -21,6 +21,8 @@ mod http_item_scopes;
 mod http_peers;
 #[path = "../../tests/http_protected.rs"]
 mod http_protected;
+#[path = "../../tests/http_proxy.rs"]
+mod http_proxy;
 #[path = "../../tests/http_scopes.rs"]
 mod http_scopes;
 #[path = "../../tests/https.rs"]

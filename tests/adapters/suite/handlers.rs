@@ -154,7 +154,7 @@ struct Log {
 impl Application<ServerRole> for Log {
     fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
         match self.calls.handle(event)? {
-            Event::Notification { method: MethodName::Custom(_), params } => {
+            Event::Notification { method: MethodName::Custom(_), params, .. } => {
                 let (begun, running) = (self.begun.clone(), self.running.clone());
                 let number = params.as_ref().and_then(|params| params.member("n")).map(|n| n.get().to_owned());
                 Some(Job::new(Schedule::Serial, move || {

@@ -130,7 +130,7 @@ impl AppEvent {
             Event::Request { key, method, params } => {
                 Self::Request(request(key), method.as_str().to_owned(), json(params))
             }
-            Event::Notification { method, params } => Self::Notification(method.as_str().to_owned(), json(params)),
+            Event::Notification { method, params, .. } => Self::Notification(method.as_str().to_owned(), json(params)),
             Event::Response { call, outcome } => Self::Ended(
                 call.as_u64(),
                 match outcome {

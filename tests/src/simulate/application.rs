@@ -199,7 +199,7 @@ impl Application {
                 }
             }
             Event::Late(call) => assert!(!self.calls.contains_key(&call), "a late response to an open call"),
-            Event::Notification { method, params } => self.on_notification(env, &method, params.as_ref()),
+            Event::Notification { method, params, .. } => self.on_notification(env, &method, params.as_ref()),
             Event::PeerError(error) => assert!(!self.other.is_conforming, "a conforming peer sends {error}"),
             Event::Violation(violation) => self.check_violation(&violation),
             Event::Closed(reason) => {

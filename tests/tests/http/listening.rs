@@ -38,6 +38,40 @@ fn answer(id: &Value) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "result": {"content": []}})
 }
 
+#[test]
+fn messages_on_the_stream_of_a_call_name_it() {
+    for version in SESSIONS {
+        let (mut caller, stream) = HttpClient::in_session(version);
+        caller.head(stream, stream_response());
+        let (first, second) = (streaming(&mut caller), streaming(&mut caller));
+        let roots = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "roots/list"});
+        let mut number = 0;
+        let mut related = |caller: &mut HttpClient, exchange: ExchangeId| {
+            number += 1;
+            caller.body(exchange, event("7", &news()));
+            caller.body(exchange, event("8", &roots(number)));
+            let events = caller.take_events();
+            let [Event::Notification { related_call, .. }, Event::Request { key, .. }] = events[..] else {
+                panic!("{events:?}")
+            };
+            let now = caller.now;
+            assert_eq!(caller.core.connection(now).related_call(key), related_call, "{version:?}");
+            related_call
+        };
+        assert_eq!(related(&mut caller, stream), None, "{version:?}");
+        assert_eq!(related(&mut caller, second.1), Some(second.0), "{version:?}");
+        assert_eq!(related(&mut caller, first.1), Some(first.0), "{version:?}");
+        // Also when it is resumed.
+        caller.end(first.1);
+        caller.advance(Duration::from_secs(5));
+        let (resumed, request) = caller.request();
+        assert_eq!(header(&request, "last-event-id"), Some("8"));
+        caller.head(resumed, stream_response());
+        assert_eq!(related(&mut caller, resumed), Some(first.0), "{version:?}");
+        assert_eq!(related(&mut caller, stream), None, "{version:?}");
+    }
+}
+
 // req: HTTP-035 HTTP-038 HTTP-039 HTTP-042 HTTP-076
 #[test]
 fn client_opens_the_session_stream() {

@@ -1,10 +1,14 @@
-//! Requests that are sent again after a refusal or a redirect, while their session is replaced.
+//! Requests that are sent again after a refusal or a redirect, or cancelled, while their session is replaced.
 
 use std::time::Duration;
 
 use http::Response;
-use mcp_proto::connection::{Event, Failure, Outcome};
-use mcp_tests::http_client::{HttpClient, header, message, options, stream_response};
+use mcp_proto::{
+    connection::{Event, Failure, Outcome},
+    http::client::ClientOptions,
+    protocol::ProtocolVersion,
+};
+use mcp_tests::http_client::{HttpClient, header, initialized, json_response, message, options, stream_response};
 use serde_json::json;
 
 use crate::recovery::{SESSIONS, answer, not_found, renewed};
@@ -57,5 +61,66 @@ fn repeated_requests_wait_for_the_next_session() {
         let mut answered: Vec<_> = caller.take_events().iter().map(is_answered).collect();
         answered.sort();
         assert_eq!(answered, calls);
+    }
+}
+
+/// Options of a client whose driver can sign in.
+fn with_sign_in() -> ClientOptions {
+    let mut options = options();
+    options.authenticates = true;
+    options
+}
+
+/// A cancellation takes effect at once, and the next session does not get it.
+#[test]
+fn a_call_that_is_cancelled_while_a_renewed_session_waits_for_a_sign_in_ends_at_once() {
+    for is_refused in [false, true] {
+        let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, with_sign_in());
+        client.head(stream, stream_response());
+        let calls: Vec<_> = (0..3).map(|_| client.call("tools/list", &json!({}))).collect();
+        let posts = std::mem::take(&mut client.requests);
+        client.respond(posts[0].0, Response::builder().status(404), "");
+        client.aborted.clear();
+        let (exchange, request) = client.posted("initialize");
+        if is_refused {
+            client.respond(exchange, Response::builder().status(401), "");
+        } else {
+            client.core.handle_authentication_started(client.now, exchange);
+        }
+        client.advance(Duration::from_secs(10));
+        // One that was refused with the old session, one that it may work on, and one that was not sent.
+        let unsent = client.call("tools/list", &json!({}));
+        for call in [calls[0], calls[1], unsent] {
+            client.core.connection(client.now).cancel(call, None).expect("it is in flight");
+            client.settle();
+            assert_eq!(client.take_events(), [Event::Response { call, outcome: Outcome::Cancelled }], "{is_refused}");
+        }
+        assert_eq!(client.aborted, [posts[1].0], "{is_refused}");
+        assert_eq!(client.requests.len(), 0, "{is_refused}");
+        let exchange = if is_refused {
+            client.core.retry(client.now, exchange).expect("it is needed")
+        } else {
+            client.core.handle_authentication_ended(client.now, exchange);
+            exchange
+        };
+        client.settle();
+        client.requests.clear();
+        let response = json_response(200).header("mcp-session-id", "s-2");
+        client.respond(exchange, response, initialized("2025-11-25", &message(&request)["id"]).to_string());
+        let (exchange, _) = client.posted("notifications/initialized");
+        client.accept(exchange);
+        let (stream, _) = client.request();
+        client.head(stream, stream_response());
+        let sent: Vec<_> = client.requests.iter().map(|(_, request)| message(request)).collect();
+        assert_eq!(sent, [json!(null); 0], "{is_refused}");
+        // The third one is refused with the old session, and repeated in the new one.
+        client.respond(posts[2].0, Response::builder().status(404), "");
+        let (exchange, request) = client.posted("tools/list");
+        client.answer(exchange, &answer(&message(&request)["id"]));
+        let events = client.take_events();
+        assert!(
+            matches!(events[..], [Event::Renewed, Event::Response { call, outcome: Outcome::Result(_) }] if call == calls[2]),
+            "{events:?}"
+        );
     }
 }

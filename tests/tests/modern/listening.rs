@@ -45,7 +45,7 @@ fn tagged(request: &Value, method: &str) -> Value {
 #[track_caller]
 fn received(client: &mut Client) -> (String, Option<CallId>) {
     match &client.take_events()[..] {
-        [Event::Notification { method, params: Some(params) }] => {
+        [Event::Notification { method, params: Some(params), .. }] => {
             (method.as_str().replace("notifications/", ""), client.conn.subscription(params))
         }
         events => panic!("{events:?}"),

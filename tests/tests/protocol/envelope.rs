@@ -198,7 +198,10 @@ fn params_must_be_an_object_or_absent() {
         }
         // Some languages write `null` for an absent member.
         server.feed(&notification_with("vendor/x", Value::Null));
-        assert_eq!(server.take_events(), [Event::Notification { method: MethodName::new("vendor/x"), params: None }]);
+        assert_eq!(
+            server.take_events(),
+            [Event::Notification { method: MethodName::new("vendor/x"), params: None, related_call: None }]
+        );
     }
 }
 

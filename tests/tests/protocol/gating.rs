@@ -282,7 +282,7 @@ fn wrong_direction_notifications_are_violations() {
         let method = Method::parse(row.0).expect("it is in the table");
         harness.feed(&notification_with(row.0, json!({})));
         assert_eq!(harness.sent(), NOTHING);
-        let heard = Event::Notification { method: MethodName::Known(method), params: None };
+        let heard = Event::Notification { method: MethodName::Known(method), params: None, related_call: None };
         match &harness.take_events()[..] {
             [Event::Notification { method: told, .. }] if right => assert_eq!(*told, MethodName::Known(method)),
             [Event::Violation(violation)] if !right => assert_eq!(*violation, Violation::WrongDirection(method)),

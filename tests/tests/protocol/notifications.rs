@@ -175,7 +175,7 @@ fn unknown_notifications_are_delivered_unchanged() {
                 None => notification(method),
             });
             let events = harness.take_events();
-            let [Event::Notification { method: told, params: handed }] = &events[..] else { panic!("{events:?}") };
+            let [Event::Notification { method: told, params: handed, .. }] = &events[..] else { panic!("{events:?}") };
             assert_eq!(*told, MethodName::Custom(method.into()));
             assert_eq!(handed.as_ref().map(|handed| handed.decode().expect("it is JSON")), params);
         }

@@ -155,7 +155,7 @@ impl HostBuilder {
         self
     }
 
-    /// Sets a function that sees each notification when it arrives, before the responses after it.
+    /// Sets what sees messages of the server when they arrive.
     pub(crate) fn observe(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
         self

@@ -15,6 +15,7 @@ use std::{fmt, sync::Arc};
 use mcp_proto::{
     connection::{ClientConfig, ClientRole},
     protocol::MethodName,
+    rpc::CallId,
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ListRootsParams, ListRootsResult,
@@ -36,8 +37,16 @@ use roots::Roots;
 
 type TypedHandler<P, R> = BoxedHandler<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
-/// Sees a notification when it arrives.
-pub(crate) type Observer = Arc<dyn Fn(&MethodName<'_>, Option<&RawJson<'_>>) + Send + Sync>;
+/// Sees messages of a server when they arrive, before the responses after them.
+pub(crate) trait Observe: Send + Sync {
+    /// Sees a notification, with the number of the connection and the request on whose stream it arrived.
+    fn notification(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related_call: (u64, Option<CallId>));
+
+    /// Sees that a response has arrived to a request that has ended before, over the connection with this number.
+    fn late_response(&self, connection: u64, call: CallId);
+}
+
+pub(crate) type Observer = Arc<dyn Observe>;
 
 /// A client application: its handlers for sampling, elicitation, roots and notifications.
 ///

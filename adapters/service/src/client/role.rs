@@ -115,8 +115,11 @@ impl Role for ClientRole {
         shared: &SessionState<Self>,
         method: &MethodName<'_>,
         params: Option<&RawJson<'_>>,
+        related_call: Option<CallId>,
     ) -> bool {
-        let observe = || shared.app.0.observer.iter().for_each(|observer| observer(method, params));
+        let related_call = (shared.calls.number(), related_call);
+        let observe =
+            || shared.app.0.observer.iter().for_each(|observer| observer.notification(method, params, related_call));
         if method.known() == Some(Method::SubscriptionsAcknowledged)
             && let (Some(connection), Some(params)) = (shared.calls.connection(), params)
             && let Some(call) = connection.update(|conn, _| conn.subscription(params))
@@ -133,6 +136,10 @@ impl Role for ClientRole {
             observe();
         }
         is_open
+    }
+
+    fn on_late_response(shared: &SessionState<Self>, call: CallId) {
+        shared.app.0.observer.iter().for_each(|observer| observer.late_response(shared.calls.number(), call));
     }
 
     fn on_error_response(shared: &SessionState<Self>, error: &ErrorObject) {

@@ -9,7 +9,7 @@ use std::{
 use mcp_proto::{
     connection::{CancelCause, Violation},
     protocol::MethodName,
-    rpc::ReplyKey,
+    rpc::{CallId, ReplyKey},
     schema::{Encode, Meta},
     wire::{ErrorObject, RawJson},
 };
@@ -130,8 +130,9 @@ impl<E: Dispatch> SessionState<E> {
         connection: &Arc<dyn ConnectionHandle<E>>,
         method: &MethodName<'_>,
         params: Option<RawJson<'_>>,
+        related_call: Option<CallId>,
     ) -> Option<Job> {
-        if !E::accepts_notification(self, method, params.as_ref()) {
+        if !E::accepts_notification(self, method, params.as_ref(), related_call) {
             return None;
         }
         let notification_handler = E::custom(&self.app).notification_handler(method.as_str())?.clone();
@@ -184,6 +185,7 @@ impl<E: Role> SessionState<E> {
     }
 
     pub(super) fn cancelled(&self, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey, cause: CancelCause<'_>) {
+        E::on_cancelled(self, key);
         if let Some(in_flight) = self.in_flight.get(key) {
             self.stop(connection, &in_flight, into_static(cause));
         } else if self.tasks.no_longer_awaited(key) {
@@ -196,6 +198,7 @@ impl<E: Role> SessionState<E> {
     pub(super) fn close(&self) {
         self.in_flight.close();
         self.tasks.close();
+        E::on_closed(self);
     }
 
     /// Cancels a handler and the requests that it waits for.

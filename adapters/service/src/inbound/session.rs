@@ -94,7 +94,13 @@ impl<E: Dispatch> Session<E> {
             E::on_error_response(shared, error);
         }
         match shared.calls.handle(event)? {
-            Event::Notification { method, params } => shared.handle_notification(connection, &method, params),
+            Event::Notification { method, params, related_call } => {
+                shared.handle_notification(connection, &method, params, related_call)
+            }
+            Event::Late(call) => {
+                E::on_late_response(shared, call);
+                None
+            }
             Event::Cancelled { key, cause } => {
                 shared.cancelled(connection, key, cause);
                 None

@@ -64,6 +64,14 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn on_ready(_shared: &Arc<SessionState<Self>>, _connection: &Arc<dyn ConnectionHandle<Self>>) {}
 
+    /// Notes that the peer has cancelled a request, with or without a response so far.
+    #[doc(hidden)]
+    fn on_cancelled(_shared: &SessionState<Self>, _key: ReplyKey) {}
+
+    /// Notes that the connection has ended.
+    #[doc(hidden)]
+    fn on_closed(_shared: &SessionState<Self>) {}
+
     /// Responds to a request, or returns its job. A request with a method that is not in the specification is returned.
     #[doc(hidden)]
     fn handle_request<'a>(
@@ -73,8 +81,16 @@ pub trait Role: Sized + Send + Sync + 'static {
 
     /// Returns whether a notification is to be handled; others are ignored.
     #[doc(hidden)]
-    fn accepts_notification(shared: &SessionState<Self>, method: &MethodName<'_>, params: Option<&RawJson<'_>>)
-    -> bool;
+    fn accepts_notification(
+        shared: &SessionState<Self>,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        related_call: Option<CallId>,
+    ) -> bool;
+
+    /// Notes that a response to a request of this side has arrived that has ended before.
+    #[doc(hidden)]
+    fn on_late_response(_shared: &SessionState<Self>, _call: CallId) {}
 
     /// Records an error response to a request of this side.
     #[doc(hidden)]

@@ -222,8 +222,8 @@ impl<'a> Connected<'a> {
             let mut work = lock(&shared.work);
             work.lists.extend(KINDS);
             work.reading.clear();
-            work.watched.clear();
         }
+        lock(&shared.watches).disconnected();
         let mut link = lock(&shared.link);
         (link.peer, link.error) = (Some(peer), None);
         drop(link);
@@ -255,68 +255,52 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Does what is to be done on a connection, until the backend is removed.
+    /// Does what is to be done on a connection, until the backend is removed. Lists, subscriptions and calls do not
+    /// wait for each other.
     async fn work(self: &Arc<Self>, peer: &Peer<ClientRole>) {
         let is_modern = peer.version().is_some_and(|version| version.era() == Era::Modern);
         if !is_modern {
             self.set_level(peer);
         }
+        let removed = self.wake.wait_for(|| lock(&self.link).is_removed.then_some(()));
+        let subscriptions = select_biased(self.keep_subscriptions(peer, is_modern), self.expire_calls(peer));
+        let _ = select_biased(removed, select_biased(self.keep_lists(peer, is_modern), subscriptions)).await;
+    }
+
+    /// Reads the lists, and those that have changed again.
+    async fn keep_lists(self: &Arc<Self>, peer: &Peer<ClientRole>, is_modern: bool) {
         // Held for as long as the connection is used.
         let _lists = if is_modern { self.listen(peer).await } else { None };
-        let (mut is_new, mut resources) = (true, None);
+        let mut is_new = true;
         loop {
-            let kinds: Vec<_> = {
+            let next = || {
                 let mut work = lock(&self.work);
                 work.reading = std::mem::take(&mut work.lists);
-                work.reading.iter().copied().collect()
+                (!work.reading.is_empty()).then(|| work.reading.iter().copied().collect::<Vec<_>>())
             };
-            if !kinds.is_empty() {
-                let outcome = self.take_over(peer, &kinds, is_new).await;
+            let kinds = self.wake.wait_for(next).await;
+            let outcome = self.take_over(peer, &kinds, is_new).await;
+            {
                 let mut link = lock(&self.link);
                 (link.is_listed, link.error) = (true, outcome.err());
-                drop(link);
-                lock(&self.work).reading.clear();
-                self.changed.notify_all();
-                is_new = false;
             }
-            if is_modern {
-                self.listen_to_resources(peer, &mut resources).await;
-            } else {
-                self.subscribe(peer).await;
-            }
-            if !kinds.is_empty() {
-                let pause = peer.sleep(self.limits.list_pause);
-                // Subscriptions do not wait for the pause.
-                let _ = select_biased(pause, self.wake.wait_for(|| self.has_subscriptions().then_some(()))).await;
-            }
-            if self.wait_for_work(peer).await {
-                return;
-            }
+            lock(&self.work).reading.clear();
+            self.changed.notify_all();
+            is_new = false;
+            let _ = peer.sleep(self.limits.list_pause).await;
         }
     }
 
-    /// Waits until there is something to do on a connection. Meanwhile calls expire whose clients do not come back.
-    /// Returns whether the backend was removed.
-    async fn wait_for_work(&self, peer: &Peer<ClientRole>) -> bool {
+    /// Ends the calls whose clients do not come back.
+    async fn expire_calls(&self, peer: &Peer<ClientRole>) {
         let number = peer.calls().number();
         loop {
             self.calls.expire();
             let next = self.calls.next_expiry(number);
-            let work = self.wake.wait_for(|| {
-                if lock(&self.link).is_removed {
-                    return Some(Some(true));
-                }
-                if !lock(&self.work).lists.is_empty() || self.has_subscriptions() {
-                    return Some(Some(false));
-                }
-                (self.calls.next_expiry(number) != next).then_some(None)
-            });
-            let found = match next {
-                Some(until) => select_biased(work, peer.connection().sleep_until(until)).await.unwrap_or(None),
-                None => work.await,
-            };
-            if let Some(is_removed) = found {
-                return is_removed;
+            let changed = self.wake.wait_for(|| (self.calls.next_expiry(number) != next).then_some(()));
+            match next {
+                Some(until) => _ = select_biased(changed, peer.connection().sleep_until(until)).await,
+                None => changed.await,
             }
         }
     }
@@ -334,70 +318,5 @@ impl Shared {
             return None;
         }
         peer.within(self.limits.list_time).listen(filter).ok()?.await.ok()
-    }
-
-    fn has_subscriptions(&self) -> bool {
-        let work = lock(&self.work);
-        work.wanted.len() != work.watched.len() || work.wanted.keys().any(|uri| !work.watched.contains_key(uri))
-    }
-
-    /// Subscribes to the wanted resources (2026-07-28): to all of them together, except those that the backend has
-    /// refused before. If it fails, the former subscription stays, and only the new resources are refused.
-    async fn listen_to_resources(&self, peer: &Peer<ClientRole>, current: &mut Option<Subscription>) {
-        if !self.has_subscriptions() {
-            return;
-        }
-        let asked: Vec<_> = {
-            let work = &mut *lock(&self.work);
-            work.watched.retain(|uri, _| work.wanted.contains_key(uri));
-            let is_refused = |uri: &String| matches!(work.watched.get(uri), Some(Err(_)));
-            work.wanted.keys().filter(|uri| !is_refused(uri)).cloned().collect()
-        };
-        if asked.is_empty() {
-            *current = None;
-            return;
-        }
-        let filter =
-            SubscriptionFilter { resource_subscriptions: Some(asked.clone()), ..SubscriptionFilter::default() };
-        let listening = peer.within(self.limits.list_time).listen(filter);
-        let outcome = match listening {
-            Ok(pending) => pending.await.map_err(|error| error.to_string()),
-            Err(error) => Err(error.to_string()),
-        };
-        let outcome = outcome.map(|subscription| {
-            // The former one ends after the new one has begun, so that no change is missed.
-            *current = Some(subscription);
-        });
-        let mut work = lock(&self.work);
-        for uri in asked {
-            work.watched.entry(uri).or_insert_with(|| outcome.clone());
-        }
-        drop(work);
-        self.changed.notify_all();
-    }
-
-    /// Subscribes to the wanted resources, and ends the subscriptions to others (up to 2025-11-25).
-    async fn subscribe(&self, peer: &Peer<ClientRole>) {
-        let (new, old) = {
-            let work = lock(&self.work);
-            let new: Vec<_> = work.wanted.keys().filter(|uri| !work.watched.contains_key(*uri)).cloned().collect();
-            let old: Vec<_> = work.watched.keys().filter(|uri| !work.wanted.contains_key(*uri)).cloned().collect();
-            (new, old)
-        };
-        for uri in old {
-            let watched = lock(&self.work).watched.remove(&uri);
-            if let (Some(Ok(())), Ok(pending)) = (watched, peer.within(self.limits.list_time).unsubscribe(&uri)) {
-                // If it fails, its notifications are ignored.
-                let _ = pending.await;
-            }
-        }
-        for uri in new {
-            let outcome = match peer.within(self.limits.list_time).subscribe(&uri) {
-                Ok(pending) => pending.await.map(drop).map_err(|error| error.to_string()),
-                Err(error) => Err(error.to_string()),
-            };
-            lock(&self.work).watched.insert(uri, outcome);
-            self.changed.notify_all();
-        }
     }
 }

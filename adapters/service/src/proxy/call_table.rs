@@ -22,6 +22,7 @@ use super::one_result::OneResult;
 use crate::{
     inbound::context::Context,
     outbound::{error::CallError, peer::Peer},
+    server::client_key::{ClientKey, has_share},
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
@@ -33,6 +34,10 @@ const MAX_NAMES: usize = 1024;
 
 /// The most clients with calls that have ended without a response of the backend.
 const MAX_LATE: usize = 256;
+
+/// The most such calls of one client whose responses end the wait for them. With more of them, all of its calls count
+/// for the whole time.
+const MAX_LATE_CALLS: usize = 64;
 
 /// The client that sent a request: a session, or without a session a principal or a connection.
 struct Client {
@@ -81,6 +86,8 @@ pub(super) struct CallEntry {
     id: OnceLock<String>,
     /// The error with which an input request was refused (2026-07-28). It ends the call.
     refused: OnceLock<ErrorObject>,
+    /// Whether the backend may send messages about it: it has the request, and has not responded.
+    is_open: AtomicBool,
 }
 
 #[derive(Default)]
@@ -100,6 +107,7 @@ impl CallEntry {
             asked: WaitQueue::default(),
             id: OnceLock::new(),
             refused: OnceLock::new(),
+            is_open: AtomicBool::new(false),
         })
     }
 
@@ -223,12 +231,17 @@ struct Table {
     waiting: BTreeMap<String, WaitingCall>,
     /// The clients of calls that have ended without a response of the backend.
     late: Vec<Late>,
-    /// The number of permits.
+    /// The number of permits, in total and of each client.
     taken: usize,
+    taken_by: BTreeMap<ClientKey, usize>,
+    /// The number of waiting calls of each client.
+    waiting_by: BTreeMap<ClientKey, usize>,
 }
 
 /// A client of calls that have ended without a response of the backend, which may still send messages about them.
 struct Late {
+    /// The calls; `None` if they are too many to know all of them.
+    calls: Option<BTreeSet<CallId>>,
     /// `None` stands for all other clients.
     client: Option<Arc<Client>>,
     /// The connection to the backend.
@@ -238,17 +251,39 @@ struct Late {
 
 impl Table {
     /// Notes that the backend may still send messages about a call of this client.
-    fn add_late(&mut self, client: Client, peer: &Peer<ClientRole>, until: Timestamp) {
+    fn add_late(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, until: Timestamp) {
         // A former connection has no messages any more.
         self.late.retain(|late| late.peer.calls().number() == peer.calls().number());
         let known = self.late.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
         if let Some(known) = known {
             known.until = known.until.max(until);
+            known.add(call);
             return;
         }
         let has_room = self.late.len() + 1 < MAX_LATE;
         let client = has_room.then(|| Arc::new(client));
-        self.late.push(Late { client, peer: peer.clone(), until });
+        // Those of all other clients have no end but that of their time.
+        let calls = has_room.then(BTreeSet::new);
+        let mut late = Late { calls, client, peer: peer.clone(), until };
+        late.add(call);
+        self.late.push(late);
+    }
+}
+
+impl Table {
+    fn remove_waiting(&mut self, id: &str) -> Option<WaitingCall> {
+        let removed = self.waiting.remove(id)?;
+        release(&mut self.waiting_by, &removed.permit.client);
+        Some(removed)
+    }
+}
+
+impl Late {
+    fn add(&mut self, call: Option<CallId>) {
+        match (&mut self.calls, call) {
+            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call),
+            _ => self.calls = None,
+        }
     }
 }
 
@@ -281,12 +316,31 @@ impl Callers {
 }
 
 /// The right to have a request in flight.
-pub(super) struct Permit(Arc<CallTable>);
+pub(super) struct Permit {
+    table: Arc<CallTable>,
+    client: ClientKey,
+}
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        lock(&self.0.0).taken -= 1;
+        let table = &mut *lock(&self.table.0);
+        table.taken -= 1;
+        release(&mut table.taken_by, &self.client);
     }
+}
+
+/// Removes one of the things of a client.
+fn release(held: &mut BTreeMap<ClientKey, usize>, client: &ClientKey) {
+    if let Some(count) = held.get_mut(client) {
+        *count -= 1;
+        if *count == 0 {
+            held.remove(client);
+        }
+    }
+}
+
+fn held_by(held: &BTreeMap<ClientKey, usize>, client: &ClientKey) -> usize {
+    held.get(client).copied().unwrap_or(0)
 }
 
 /// The entry of a call, as long as this is held.
@@ -297,25 +351,23 @@ pub(super) struct Registered {
     peer: Peer<ClientRole>,
     /// How long the backend may send messages about the call after it has ended without a response.
     late_time: Duration,
-    /// Whether the backend may send messages about it.
-    is_open: AtomicBool,
 }
 
 impl Registered {
     /// Notes that the request was sent.
     pub(super) fn sent(&self) {
-        self.is_open.store(true, Ordering::Relaxed);
+        self.entry.is_open.store(true, Ordering::Relaxed);
     }
 
     /// Notes that the backend has responded.
     pub(super) fn responded(&self) {
-        self.is_open.store(false, Ordering::Relaxed);
+        self.entry.is_open.store(false, Ordering::Relaxed);
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let is_late = self.is_open.load(Ordering::Relaxed) && self.peer.close_reason().is_none();
+        let is_late = self.entry.is_open.load(Ordering::Relaxed) && self.peer.close_reason().is_none();
         // The locks of the connections are taken without that of the table.
         let late = is_late.then(|| {
             let now = self.peer.connection().update(|_, now| now);
@@ -324,12 +376,13 @@ impl Drop for Registered {
         let removed = {
             let mut table = lock(&self.table.0);
             let removed = table.rows.remove(&self.row);
+            let call = removed.as_ref().and_then(|row| row.call);
             if let Some(Row { connection, call: Some(call), .. }) = &removed {
                 table.by_call.remove(&(*connection, *call));
             }
             // Without a moment in which the call is neither in flight nor late.
             if let Some((client, until)) = late {
-                table.add_late(client, &self.peer, until);
+                table.add_late(client, call, &self.peer, until);
             }
             removed
         };
@@ -338,14 +391,15 @@ impl Drop for Registered {
 }
 
 impl CallTable {
-    /// Returns a permit, unless `max` are taken.
-    pub(super) fn admit(self: &Arc<Self>, max: usize) -> Option<Permit> {
-        let mut table = lock(&self.0);
-        if table.taken >= max {
+    /// Returns a permit for a client, unless `max` are taken, or the client has its share of them.
+    pub(super) fn admit(self: &Arc<Self>, client: ClientKey, max: usize) -> Option<Permit> {
+        let table = &mut *lock(&self.0);
+        if !has_share(max, table.taken, held_by(&table.taken_by, &client)) {
             return None;
         }
         table.taken += 1;
-        Some(Permit(self.clone()))
+        *table.taken_by.entry(client.clone()).or_default() += 1;
+        Some(Permit { table: self.clone(), client })
     }
 
     pub(super) fn len(&self) -> usize {
@@ -366,7 +420,7 @@ impl CallTable {
         table.next += 1;
         table.rows.insert(row, Row { connection, call: None, entry: entry.clone() });
         let (table, entry, peer) = (self.clone(), entry.clone(), peer.clone());
-        Registered { table, row, entry, peer, late_time, is_open: AtomicBool::new(false) }
+        Registered { table, row, entry, peer, late_time }
     }
 
     /// Notes the id of a call. It is called under the lock of the connection, before any message about the call can
@@ -392,20 +446,46 @@ impl CallTable {
         Callers { calls, late: table.late.iter().map(|late| late.client.clone()).collect() }
     }
 
-    /// Keeps a call until its client sends its next request; returns it if there are `max` of them.
+    /// Notes that the backend has responded to a call that has ended before: it sends no messages about it any more.
+    pub(super) fn responded_late(&self, (connection, call): CallKey) {
+        let removed: Vec<_> = {
+            let table = &mut *lock(&self.0);
+            if let Some(row) = table.by_call.get(&(connection, call)).and_then(|row| table.rows.get(row)) {
+                // It has been cancelled, and is about to become a late one.
+                row.entry.is_open.store(false, Ordering::Relaxed);
+            }
+            let is_last = |late: &mut Late| {
+                late.peer.calls().number() == connection
+                    && late.calls.as_mut().is_some_and(|calls| calls.remove(&call) && calls.is_empty())
+            };
+            table.late.extract_if(.., is_last).collect()
+        };
+        drop(removed);
+    }
+
+    /// Returns the call that a message is about: that on whose stream it has arrived, or else the latest one, if all
+    /// calls are those of one client.
+    pub(super) fn of_message(&self, related: Option<CallKey>) -> Option<Arc<CallEntry>> {
+        related.and_then(|related| self.get(related)).or_else(|| self.callers().sole())
+    }
+
+    /// Keeps a call until its client sends its next request; returns it if there are `max` of them, or the client has
+    /// its share of them.
     pub(super) fn keep(&self, id: String, call: WaitingCall, max: usize) -> Option<WaitingCall> {
-        let mut table = lock(&self.0);
-        if table.waiting.len() >= max {
+        let table = &mut *lock(&self.0);
+        let client = &call.permit.client;
+        if !has_share(max, table.waiting.len(), held_by(&table.waiting_by, client)) {
             return Some(call);
         }
+        *table.waiting_by.entry(client.clone()).or_default() += 1;
         table.waiting.insert(id, call)
     }
 
     /// Takes a call out that waits for its client.
     pub(super) fn take(&self, id: &str, is_it: impl FnOnce(&WaitingCall) -> bool) -> Option<WaitingCall> {
-        let mut table = lock(&self.0);
+        let table = &mut *lock(&self.0);
         table.waiting.get(id).filter(|call| is_it(call))?;
-        table.waiting.remove(id)
+        table.remove_waiting(id)
     }
 
     /// Returns the time at which the next call on a connection [expires](Self::expire).
@@ -442,7 +522,7 @@ impl CallTable {
             let table = &mut *lock(&self.0);
             let expired = table.waiting.iter().filter(|(_, call)| is_over(&call.peer, call.until));
             let expired: Vec<_> = expired.map(|(id, _)| id.clone()).collect();
-            let expired = expired.iter().filter_map(|id| table.waiting.remove(id)).collect();
+            let expired = expired.iter().filter_map(|id| table.remove_waiting(id)).collect();
             (expired, table.late.extract_if(.., |late| is_over(&late.peer, late.until)).collect())
         };
         drop((expired, forgotten));

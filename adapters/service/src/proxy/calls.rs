@@ -29,6 +29,7 @@ use crate::{
         pending::{Canceller, Pending, decode},
     },
     server::{
+        client_key::ClientKey,
         mount::{prompt_result, read_result, tool_result},
         resource::{Begun, Origin},
         tool_result::ToolAnswer,
@@ -134,7 +135,7 @@ impl Shared {
                 (entry, *running, permit, peer)
             }
             None => {
-                let permit = self.permit()?;
+                let permit = self.permit(context)?;
                 let (peer, entry) = (self.peer()?, CallEntry::new(context.clone()));
                 self.want_log(&peer, context);
                 let running = self.send(&peer, context, &entry, params).await?;
@@ -254,9 +255,10 @@ impl Shared {
         capabilities
     }
 
-    fn permit(&self) -> Result<Permit, Failure> {
+    fn permit(&self, context: &Context) -> Result<Permit, Failure> {
         self.calls.expire();
-        self.calls.admit(self.limits.calls).ok_or_else(|| self.error(BackendFault::Busy).into_failure())
+        let client = ClientKey::of(&context.connection, context.shared.calls.number());
+        self.calls.admit(client, self.limits.calls).ok_or_else(|| self.error(BackendFault::Busy).into_failure())
     }
 
     /// Returns the connection to the backend.
@@ -426,9 +428,9 @@ impl Origin for Shared {
         })
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
+    fn subscribe(&self, uri: &str, client: &ClientKey) -> Deferred<Result<Begun, Failure>> {
         match (self.this.upgrade(), self.prefix.strip_uri(uri)) {
-            (Some(shared), Some(own)) => shared.watch(own),
+            (Some(shared), Some(own)) => shared.watch(own, client),
             _ => Deferred::ready(Err(Failure::resource_not_found(uri))),
         }
     }

@@ -16,20 +16,22 @@ pub struct ProxyLimits {
     /// The least time between two requests for the lists. Changes in between are taken over together. Default 100
     /// milliseconds.
     pub list_pause: Duration,
-    /// The most requests of clients in flight at the backend. At this number others fail at once. Default 1,024.
+    /// The most requests of clients in flight at the backend. At this number others fail at once, and those of one
+    /// client at its [share](super#limits). Default 1,024.
     pub calls: usize,
     /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
     pub call_time: Duration,
     /// How long the backend may still work on a request of a client that has ended without its response: that was
-    /// cancelled, has timed out, or whose client has left. For this time, messages that do not name their call do not
-    /// reach other clients. Default 5 minutes.
+    /// cancelled, has timed out, or whose client has left. For this time, or until it responds, messages that neither
+    /// name their call nor arrive on its stream do not reach other clients. Default 1 minute.
     pub late_time: Duration,
     /// The most calls that wait for the input of clients without a session, between two requests of the client
-    /// (2026-07-28). At this number others fail. Default 256.
+    /// (2026-07-28). At this number others fail, and those of one client at its share. Default 256.
     pub waiting_calls: usize,
     /// How long such a call waits for the client before it is cancelled. Default 10 minutes.
     pub input_time: Duration,
-    /// The most resources to whose changes the proxy subscribes. Default 1,024.
+    /// The most resources to whose changes the proxy subscribes. At this number others fail, and those of one client at
+    /// its share. Default 1,024.
     pub subscriptions: usize,
 }
 
@@ -42,7 +44,7 @@ impl Default for ProxyLimits {
             list_pause: Duration::from_millis(100),
             calls: 1024,
             call_time: Duration::from_secs(30 * 60),
-            late_time: Duration::from_secs(5 * 60),
+            late_time: Duration::from_secs(60),
             waiting_calls: 256,
             input_time: Duration::from_secs(10 * 60),
             subscriptions: 1024,

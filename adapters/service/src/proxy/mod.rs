@@ -33,12 +33,14 @@
 //! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
 //!   get the prefix, and metadata of the connection is replaced.
 //! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
-//!   session it does not: if calls of several clients are in flight, or none, it is refused. A call that has ended
-//!   without a response of the backend counts for a [limited time](ProxyLimits::late_time).
+//!   session over Streamable HTTP it arrives on the stream of its call. Over other transports a session says nothing:
+//!   then it is refused if calls of several clients are in flight, or none. A cancelled call counts until the backend
+//!   responds to it, for a [limited time](ProxyLimits::late_time): servers need not respond.
 //! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
 //!   the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is in place before the client gets the result.
-//! - **A subscription** of a client begins when that of the service at the backend has.
+//! - **A subscription** of a client begins when that of the service at the backend has. The last client that ends its
+//!   subscription to a resource, or leaves, ends that at the backend.
 //!
 //! # What does not pass
 //!
@@ -46,7 +48,7 @@
 //! | --- | --- |
 //! | tasks as such | a task that a backend of 2026-07-28 makes of a call is followed, and the client gets its result. A tool of 2025-11-25 that can be a task can be one of this service, with its own id |
 //! | skills, custom methods | they belong to no list of items |
-//! | log messages while calls of several clients are in flight, or outside of calls with several clients | a message does not name its call, and may be about that of any client |
+//! | log messages that are not on the stream of a call, while calls of several clients are in flight, or outside of calls with several clients | a message does not name its call, and may be about that of any client |
 //! | `notifications/roots/list_changed`, roots and questions outside of a call | they belong to one client, the connection to all |
 //! | pings, instructions, `serverInfo` | they concern one connection |
 //! | hints for caching lists | the service in front has its own |
@@ -57,8 +59,15 @@
 //!
 //! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls
 //! and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never
-//! are. The calls of all clients share the limit of a backend: to give each client a part of it, limit its requests in
-//! front, with middleware or the limits of the listener.
+//! are. A client can take at most seven eighths of the calls and of the subscriptions of a backend, as of the
+//! connections of a listener: it gets one more while it has less than seven times as many as are free. It is known by
+//! its principal, its address or its connection.
+//!
+//! **Why a cancelled call counts.** Over a pipe, a question or a log message of a backend does not say which call it is
+//! about. A server that ignores a cancellation may still ask, and the text may contain data of the client that has
+//! cancelled. That the server has read the cancellation, as the response to a later ping shows, does not prove that it
+//! has stopped. Only its response to the call does. Use Streamable HTTP, or a backend of 2026-07-28, where a minute
+//! without questions for others matters.
 //!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
@@ -72,6 +81,8 @@ mod listing;
 mod one_result;
 mod questions;
 mod shared;
+mod subscriber;
+mod watches;
 
 pub use backend::{Backend, BackendBuilder};
 pub use error::{BackendError, BackendFault};

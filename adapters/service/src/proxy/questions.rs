@@ -3,27 +3,38 @@
 use std::sync::{Arc, Weak};
 
 use mcp_proto::{
-    connection::{ClientRole, SendError},
-    protocol::Method,
+    connection::{ClientRole, SendError, ServerRole},
+    protocol::{Method, MethodName},
+    rpc::CallId,
     schema::{
         CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
         ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
     },
-    wire::{ErrorObject, Json, JsonObject},
+    wire::{ErrorObject, Json, JsonObject, RawJson},
 };
 use serde_core::de::DeserializeOwned;
 
 use super::{call_table::CallEntry, one_result::OneResult, shared::Shared};
 use crate::{
-    client::Host,
+    client::{Host, Observe},
     driver_api::deferred::select_biased,
     inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
-    outbound::error::CallError,
+    outbound::{error::CallError, peer::Peer},
+    server::client_key::ClientKey,
     util::lock::lock,
 };
 
-/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first.
+/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first: that of the
+/// client that opens another one, if it has any.
 const OPEN_PAGES: usize = 256;
+
+/// A page of a URL elicitation.
+pub(super) struct OpenPage {
+    /// Its id at the backend.
+    id: String,
+    client: ClientKey,
+    peer: Peer<ServerRole>,
+}
 
 /// Builds the host of the connections to a backend. It declares all capabilities, since it serves clients of all kinds.
 /// Requests of this revision declare those of the client that caused them (2026-07-28).
@@ -49,12 +60,26 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
             let request = ListRootsRequest { params: Some(params), ..ListRootsRequest::default() };
             ask::<ListRootsResult>(roots.clone(), context, request.into())
         })
-        .observe(Arc::new(move |method, params| {
-            if let Some(shared) = observed.upgrade() {
-                shared.observe(method, params);
-            }
-        }))
+        .observe(Arc::new(Observed(observed)))
         .build()
+}
+
+/// Passes on what a backend sends besides requests and responses.
+struct Observed(Weak<Shared>);
+
+impl Observe for Observed {
+    fn notification(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: (u64, Option<CallId>)) {
+        if let Some(shared) = self.0.upgrade() {
+            let (connection, call) = related;
+            shared.observe(method, params, call.map(|call| (connection, call)));
+        }
+    }
+
+    fn late_response(&self, connection: u64, call: CallId) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.calls.responded_late((connection, call));
+        }
+    }
 }
 
 /// Passes a request of a backend to the client whose call it belongs to, and returns the response.
@@ -69,9 +94,14 @@ async fn ask<R: DeserializeOwned>(
         RequestOrigin::Request(key) => backend.connection.read(|conn| conn.input_request(key)),
         RequestOrigin::Task(_) => None,
     };
+    let related = match (&origin, &backend.in_flight.origin) {
+        (None, RequestOrigin::Request(key)) => backend.connection.read(|conn| conn.related_call(*key)),
+        _ => None,
+    };
+    let connection = backend.shared.calls.number();
     let entry = match &origin {
-        Some(origin) => shared.calls.get((backend.shared.calls.number(), origin.call)),
-        None => shared.calls.callers().sole(),
+        Some(origin) => shared.calls.get((connection, origin.call)),
+        None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
     let entry = entry.ok_or_else(unknown)?;
     let is_input = origin.is_some();
@@ -152,11 +182,17 @@ impl Shared {
             return;
         };
         let own = format!("{}:{id}", self.name);
-        let mut pages = lock(&self.pages);
-        if pages.len() >= OPEN_PAGES {
-            pages.pop_front();
-        }
-        pages.push_back((std::mem::replace(id, own), context.peer()));
+        let client = ClientKey::of(&context.connection, context.shared.calls.number());
+        let page = OpenPage { id: std::mem::replace(id, own), client, peer: context.peer() };
+        let removed = {
+            let mut pages = lock(&self.pages);
+            let is_full = pages.len() >= OPEN_PAGES;
+            let removed = is_full.then(|| pages.iter().position(|known| known.client == page.client).unwrap_or(0));
+            let removed = removed.and_then(|index| pages.remove(index));
+            pages.push_back(page);
+            removed
+        };
+        drop(removed);
     }
 
     /// Gives the pages that an error requires ids that no other backend uses.
@@ -174,12 +210,12 @@ impl Shared {
     pub(super) fn page_completed(&self, id: &str) {
         let found = {
             let mut pages = lock(&self.pages);
-            let at = pages.iter().position(|(known, _)| known == id);
+            let at = pages.iter().position(|page| page.id == id);
             at.and_then(|at| pages.remove(at))
         };
-        if let Some((id, client)) = found {
+        if let Some(OpenPage { id, peer, .. }) = found {
             // A client of another revision is not notified.
-            let _ = client.elicitation_complete(&format!("{}:{id}", self.name));
+            let _ = peer.elicitation_complete(&format!("{}:{id}", self.name));
         }
     }
 }

@@ -7,25 +7,26 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientRole, ServerRole},
+    connection::ClientRole,
     protocol::{Era, Method, MethodName},
     schema::{ElicitationCompleteParams, EmptyResult, LogMessageParams, LoggingLevel, ResourceUpdatedParams},
     wire::RawJson,
 };
 
 use super::{
-    call_table::CallTable,
+    call_table::{CallKey, CallTable},
     error::{BackendError, BackendFault},
     limits::ProxyLimits,
+    questions::{self, OpenPage},
+    watches::Watches,
 };
 use crate::{
     client::Host,
-    driver_api::deferred::Deferred,
-    inbound::{context::Context, failure::Failure},
+    inbound::context::Context,
     outbound::{peer::Peer, pending::Pending},
     server::{
         catalog::Kind, composition::LogSource, inner::Inner, offers::Offers, register_error::RegisterError,
-        resource::Begun, service::Service,
+        service::Service,
     },
     util::{lock::lock, prefix::Prefix, wait_queue::WaitQueue},
 };
@@ -46,10 +47,12 @@ pub(super) struct Shared {
     /// Waits for another state of the link, or of the subscriptions.
     pub(super) changed: WaitQueue,
     pub(super) work: Mutex<Work>,
+    /// The subscriptions of clients, and those at the backend.
+    pub(super) watches: Mutex<Watches>,
     /// Wakes the code that does the work.
     pub(super) wake: WaitQueue,
-    /// The pages of URL elicitations, by their ids at the backend, and the clients to notify of their completion.
-    pub(super) pages: Mutex<VecDeque<(String, Peer<ServerRole>)>>,
+    /// The pages of URL elicitations, the oldest first.
+    pub(super) pages: Mutex<VecDeque<OpenPage>>,
 }
 
 /// The connection to the backend.
@@ -72,37 +75,10 @@ pub(super) struct Work {
     pub(super) lists: BTreeSet<Kind>,
     /// The lists that are being read.
     pub(super) reading: BTreeSet<Kind>,
-    /// The resources whose changes the service has to be notified of.
-    pub(super) wanted: BTreeMap<String, Wanted>,
-    /// Those of them for which the backend has agreed to that, or has not.
-    pub(super) watched: BTreeMap<String, Result<(), String>>,
     /// The most verbose level of log messages that a client wants.
     level: Option<LoggingLevel>,
     /// The request that sets the level.
     setting_level: Option<Pending<EmptyResult>>,
-}
-
-/// The subscriptions of clients to a resource that are not in place yet.
-#[derive(Default)]
-pub(super) struct Wanted {
-    /// The number of them.
-    pending: usize,
-    /// The number of all of them so far.
-    begun: u64,
-}
-
-/// A subscription of a client that is not in place yet. Its resource is wanted as long as this is held.
-struct Watching {
-    shared: Arc<Shared>,
-    uri: String,
-}
-
-impl Drop for Watching {
-    fn drop(&mut self) {
-        if let Some(wanted) = lock(&self.shared.work).wanted.get_mut(&self.uri) {
-            wanted.pending -= 1;
-        }
-    }
 }
 
 impl Shared {
@@ -120,6 +96,7 @@ impl Shared {
             link: Mutex::default(),
             changed: WaitQueue::default(),
             work: Mutex::default(),
+            watches: Mutex::default(),
             wake: WaitQueue::default(),
             pages: Mutex::default(),
         })
@@ -131,7 +108,7 @@ impl Shared {
                 Some(service) => (service.info().name.clone(), service.info().version.clone()),
                 None => ("proxy".into(), env!("CARGO_PKG_VERSION").into()),
             };
-            super::questions::host(&self.this, &name, &version)
+            questions::host(&self.this, &name, &version)
         })
     }
 
@@ -154,7 +131,7 @@ impl Shared {
 
     /// Handles a notification of the backend when it arrives, so that messages about a call reach the client before its
     /// result. It does not wait: a message for which a client has no room is dropped.
-    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>) {
+    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: Option<CallKey>) {
         match (method.known(), params) {
             (Some(Method::ToolsListChanged), _) => self.list(&[Kind::Tool]),
             (Some(Method::PromptsListChanged), _) => self.list(&[Kind::Prompt]),
@@ -166,7 +143,7 @@ impl Shared {
             }
             (Some(Method::LogMessage), Some(params)) => {
                 if let Ok(message) = params.decode() {
-                    self.log(&message);
+                    self.log(&message, related);
                 }
             }
             (Some(Method::ElicitationComplete), Some(params)) => {
@@ -191,21 +168,20 @@ impl Shared {
     }
 
     fn resource_updated(&self, uri: &str) {
-        let is_wanted = {
-            let work = lock(&self.work);
-            let is_below = |wanted: &String| uri.strip_prefix(&**wanted).is_some_and(|rest| rest.starts_with('/'));
-            work.wanted.contains_key(uri) || work.wanted.keys().any(is_below)
-        };
-        let Some(service) = self.service().filter(|_| is_wanted) else { return };
-        if service.resource_updated(&self.prefix.uri(uri)) == 0 {
-            // The clients that wanted it may be gone.
-            self.forget_unwatched(Some(uri));
+        let is_wanted = lock(&self.watches).concerns(uri);
+        if let Some(service) = self.service().filter(|_| is_wanted) {
+            service.resource_updated(&self.prefix.uri(uri));
         }
     }
 
-    /// Passes a log message on to the client of all calls in flight, or to the only client if there is no call. With
-    /// several clients the message is dropped, since it may be about a call of any of them, also one that has ended.
-    fn log(&self, message: &LogMessageParams) {
+    /// Passes a log message on to the client of the call on whose stream it has arrived, or else to that of all calls
+    /// in flight, or to the only client if there is no call. With several clients the message is dropped, since it may
+    /// be about a call of any of them, also one that has ended.
+    fn log(&self, message: &LogMessageParams, related: Option<CallKey>) {
+        if let Some(call) = related.and_then(|related| self.calls.get(related)) {
+            let _ = call.context().send_log(message);
+            return;
+        }
         let callers = self.calls.callers();
         if let Some(call) = callers.sole() {
             // Of the calls of the client, it may be about any that wants it.
@@ -239,77 +215,6 @@ impl Shared {
         drop(earlier);
         let set = level.and_then(|level| peer.set_log_level(level).ok());
         lock(&self.work).setting_level = set;
-    }
-
-    /// Waits until the backend notifies of changes of a resource. Begins with that at once.
-    pub(super) fn watch(self: &Arc<Self>, uri: &str) -> Deferred<Result<Begun, Failure>> {
-        if let Err(error) = self.connected() {
-            return Deferred::ready(Err(error.into_failure()));
-        }
-        let is_full = lock(&self.work).wanted.len() >= self.limits.subscriptions;
-        if is_full {
-            self.forget_unwatched(None);
-        }
-        {
-            let work = &mut *lock(&self.work);
-            if !work.wanted.contains_key(uri) && work.wanted.len() >= self.limits.subscriptions {
-                return Deferred::ready(Err(self.error(BackendFault::Busy).into_failure()));
-            }
-            if matches!(work.watched.get(uri), Some(Err(_))) {
-                // It may succeed now.
-                work.watched.remove(uri);
-            }
-            let wanted = work.wanted.entry(uri.to_owned()).or_default();
-            (wanted.pending, wanted.begun) = (wanted.pending + 1, wanted.begun + 1);
-        }
-        let watching = Watching { shared: self.clone(), uri: uri.to_owned() };
-        self.wake.notify_all();
-        Deferred::new(async move {
-            let Watching { shared, uri } = &watching;
-            shared.changed.wait_for(|| shared.watched(uri)).await.map_err(BackendError::into_failure)?;
-            Ok(Some(Box::new(watching) as Box<dyn Send>))
-        })
-    }
-
-    /// Returns whether the backend notifies of changes of a resource, once that is known.
-    fn watched(&self, uri: &str) -> Option<Result<(), BackendError>> {
-        let work = lock(&self.work);
-        let watched = work.watched.get(uri).cloned();
-        let is_wanted = work.wanted.contains_key(uri);
-        drop(work);
-        match watched {
-            Some(outcome) => Some(outcome.map_err(|why| self.error(BackendFault::Unsupported(why)))),
-            None if !is_wanted => Some(Err(self.error(BackendFault::Closed("the subscription has ended".into())))),
-            None => self.connected().err().map(Err),
-        }
-    }
-
-    /// Forgets resources that no client is subscribed to: all of them, or only this one.
-    fn forget_unwatched(&self, only: Option<&str>) {
-        let Some(service) = self.service() else { return };
-        let idle: Vec<_> = {
-            let work = lock(&self.work);
-            let concerned = |uri: &str| only.is_none_or(|only| only == uri);
-            let idle = work.wanted.iter().filter(|(uri, wanted)| wanted.pending == 0 && concerned(uri));
-            idle.map(|(uri, wanted)| (uri.clone(), wanted.begun)).collect()
-        };
-        let unwatched = idle.into_iter().filter(|(uri, _)| !service.is_subscribed(&self.prefix.uri(uri)));
-        let unwatched: Vec<_> = unwatched.collect();
-        let mut is_changed = false;
-        {
-            let mut work = lock(&self.work);
-            for (uri, begun) in unwatched {
-                // A subscription that began meanwhile may be in place by now.
-                if work.wanted.get(&uri).is_some_and(|wanted| wanted.begun == begun) {
-                    work.wanted.remove(&uri);
-                    is_changed = true;
-                }
-            }
-        }
-        if is_changed {
-            self.wake.notify_all();
-            self.changed.notify_all();
-        }
     }
 }
 

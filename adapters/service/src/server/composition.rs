@@ -24,9 +24,6 @@ pub(super) trait Part: Send + Sync {
     /// Notifies the clients of the whole. Returns the number of subscriptions.
     fn resource_updated(&self, uri: &str) -> usize;
 
-    /// Returns whether a client of the whole has subscribed to a resource of the part.
-    fn is_subscribed(&self, uri: &str) -> bool;
-
     /// Notes that a client of the whole wants log messages of this level.
     fn wants_log(&self, level: &LoggingLevel);
 
@@ -113,11 +110,6 @@ impl Composition {
     /// Notifies the clients of the services that offer a resource of this one. Returns the number of subscriptions.
     pub(super) fn resource_updated(&self, uri: &str) -> usize {
         self.wholes().map(|whole| whole.resource_updated(uri)).sum()
-    }
-
-    /// Returns whether a client of a service that offers a resource of this one has subscribed to it.
-    pub(super) fn is_subscribed(&self, uri: &str) -> bool {
-        self.wholes().any(|whole| whole.is_subscribed(uri))
     }
 
     fn wholes(&self) -> impl Iterator<Item = Arc<dyn Part>> + use<> {

@@ -5,6 +5,7 @@ pub(crate) mod call_params;
 pub(crate) mod capabilities;
 pub(crate) mod catalog;
 pub(crate) mod catalog_update;
+pub(crate) mod client_key;
 pub(crate) mod client_requests;
 pub(crate) mod completion;
 pub(crate) mod composition;

@@ -13,6 +13,7 @@ use mcp_proto::{
 use super::{
     catalog::{Catalog, Kind, ResourceHandler},
     catalog_update::IntoRegistration,
+    client_key::ClientKey,
     composition::Part,
     inner::Inner,
     offers::{Offer, Offers},
@@ -201,10 +202,6 @@ impl Part for Mounted {
         self.whole.upgrade().map(Service).map_or(0, |whole| whole.resource_updated(&self.prefix.uri(uri)))
     }
 
-    fn is_subscribed(&self, uri: &str) -> bool {
-        self.whole.upgrade().map(Service).is_some_and(|whole| whole.is_subscribed(&self.prefix.uri(uri)))
-    }
-
     fn wants_log(&self, level: &LoggingLevel) {
         self.service.0.composition.wants_log(level);
     }
@@ -233,11 +230,11 @@ impl Origin for Mounted {
         }
     }
 
-    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>> {
+    fn subscribe(&self, uri: &str, client: &ClientKey) -> Deferred<Result<Begun, Failure>> {
         let own = self.prefix.strip_uri(uri);
         let origin = own.and_then(|own| Some((own, read(&self.service.0.catalog).find(own)?.origin()?)));
         // Changes of other resources are reported without a subscription.
-        origin.map_or_else(|| Deferred::ready(Ok(None)), |(own, origin)| origin.subscribe(own))
+        origin.map_or_else(|| Deferred::ready(Ok(None)), |(own, origin)| origin.subscribe(own, client))
     }
 }
 

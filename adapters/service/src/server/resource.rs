@@ -6,7 +6,7 @@ use mcp_proto::schema::{
     BlobResourceContents, CacheHints, CacheScope, Map, ReadResourceResult, ResourceContents, TextResourceContents,
 };
 
-use super::{register_error::RegisterError, scopes::check_scopes};
+use super::{client_key::ClientKey, register_error::RegisterError, scopes::check_scopes};
 use crate::{
     driver_api::{deferred::Deferred, job::HandlerKind},
     inbound::{
@@ -156,12 +156,12 @@ pub(crate) trait Origin: Send + Sync {
     /// Reads a resource, by its URI in this service.
     fn read(&self, uri: String, context: &Context) -> Deferred<Result<ReadResourceResult, Failure>>;
 
-    /// Subscribes to a resource, by its URI in this service, if the server offers that. The result is held until the
-    /// subscription of the client is in place.
-    fn subscribe(&self, uri: &str) -> Deferred<Result<Begun, Failure>>;
+    /// Subscribes to a resource, by its URI in this service, if the server offers that. The result is held as long as
+    /// the client is subscribed.
+    fn subscribe(&self, uri: &str, client: &ClientKey) -> Deferred<Result<Begun, Failure>>;
 }
 
-/// Keeps a subscription at another server that has no subscriber yet.
+/// Keeps a subscription at another server: the last one that is dropped ends it.
 pub(crate) type Begun = Option<Box<dyn Send>>;
 
 impl Resource {

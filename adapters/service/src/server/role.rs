@@ -6,14 +6,15 @@ use mcp_proto::{
     connection::{Connection, RequestOptions, SendError, ServerRole},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
-    schema::{CallToolResult, EmptyResult, SetLevelParams},
+    schema::{CallToolResult, EmptyResult, SetLevelParams, SubscriptionsListenParams},
     wire::RawJson,
 };
 
 use super::{
     in_flight::ServerInFlight,
     input_required::RoundResult,
-    resource_subscriptions::ResourceSubscriptions,
+    resource_subscriptions::{ListenRequests, ResourceSubscriptions},
+    routes::RouteKey,
     service::Service,
     tasks::clock::{TaskClock, sleep_detached},
     tool_result::ToolAnswer,
@@ -33,6 +34,7 @@ use crate::{
 #[derive(Debug, Default)]
 pub struct State {
     pub(super) subscriptions: ResourceSubscriptions,
+    pub(super) listen_requests: ListenRequests,
     pub(super) task_clock: TaskClock,
     /// What a test client reports.
     #[cfg(any(test, feature = "testing"))]
@@ -83,6 +85,15 @@ impl Role for ServerRole {
         shared.app.0.clients.remove(shared);
     }
 
+    fn on_cancelled(shared: &SessionState<Self>, key: ReplyKey) {
+        shared.state.listen_requests.release(key);
+    }
+
+    fn on_closed(shared: &SessionState<Self>) {
+        shared.state.subscriptions.close();
+        shared.state.listen_requests.close();
+    }
+
     fn handle_request<'a>(
         shared: &Arc<SessionState<Self>>,
         inbound: InboundRequest<'a, Self>,
@@ -95,7 +106,9 @@ impl Role for ServerRole {
                 shared.answer(&inbound, |_| Ok(EmptyResult::default()))
             }),
             // The connection hands those over that name tasks, or that a composed service has to confirm.
-            Method::Listen if shared.listens_to_origins(&inbound) => Ok(shared.listen_to_origins(&inbound)),
+            Method::Listen if !names_tasks(&inbound) || !shared.app.0.routes.has(RouteKey::Tasks) => {
+                Ok(shared.listen_to_origins(&inbound))
+            }
             method => match shared.app.0.routes.handle(shared, method, &inbound) {
                 Some(answer) => answer,
                 None => return Err(inbound),
@@ -104,7 +117,12 @@ impl Role for ServerRole {
         Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
     }
 
-    fn accepts_notification(_: &SessionState<Self>, _: &MethodName<'_>, _: Option<&RawJson<'_>>) -> bool {
+    fn accepts_notification(
+        _: &SessionState<Self>,
+        _: &MethodName<'_>,
+        _: Option<&RawJson<'_>>,
+        _: Option<CallId>,
+    ) -> bool {
         true
     }
 
@@ -165,6 +183,13 @@ impl Role for ServerRole {
             has_stream: false,
         }
     }
+}
+
+/// Returns whether a subscription names tasks.
+fn names_tasks(inbound: &InboundRequest<'_, ServerRole>) -> bool {
+    let wanted = params(inbound.params.as_ref()).ok();
+    let tasks = wanted.and_then(|wanted: SubscriptionsListenParams| wanted.notifications.task_ids);
+    tasks.is_some_and(|tasks| !tasks.is_empty())
 }
 
 impl Dispatch for ServerRole {

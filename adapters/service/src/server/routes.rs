@@ -109,6 +109,11 @@ impl Routes {
         route.map_or_else(Vec::new, |route| (route.scopes)(shared, sent))
     }
 
+    /// Returns whether there is code for the requests about a topic.
+    pub(super) fn has(&self, key: RouteKey) -> bool {
+        self.0[key as usize].get().is_some()
+    }
+
     pub(super) fn enable(&self, key: RouteKey, route: Route) {
         self.0[key as usize].get_or_init(|| route);
     }

@@ -184,16 +184,6 @@ impl Service {
         last.filter(|_| clients == 1)
     }
 
-    /// Returns whether a client has subscribed to a resource, or listens to it.
-    pub(crate) fn is_subscribed(&self, uri: &str) -> bool {
-        let mut found = false;
-        self.0.clients.each(|session, connection| {
-            found |= session.state.subscriptions.contains(uri);
-            found = found || !connection.read(|conn| conn.listeners(uri)).is_empty();
-        });
-        found || self.0.composition.is_subscribed(uri)
-    }
-
     /// Notifies the clients that have subscribed to a resource, or listen to it (2026-07-28), of a change. Returns the
     /// number of notified subscriptions.
     ///

@@ -88,7 +88,7 @@ fn notifications_are_handled_in_order_before_requests() {
     use crate::driver_api::connection_handle::Application;
     use mcp_proto::{connection::Event, protocol::MethodName};
     let session = &pair.server_session;
-    let told = Event::Notification { method: MethodName::new("vendor/grow"), params: None };
+    let told = Event::Notification { method: MethodName::new("vendor/grow"), params: None, related_call: None };
     let hearing = session.handle(&pair.server.connection(), told).expect("a job");
     let line = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"}).to_string();
     let asked = pair.server.with_conn(|conn| {

@@ -1,6 +1,7 @@
 //! Building blocks that do not depend on a connection: locks, wait queues, clocks, randomness, lists, URIs and texts.
 
 pub(crate) mod elicitation_form;
+pub(crate) mod future_set;
 pub(crate) mod json_text;
 pub(crate) mod lock;
 pub(crate) mod media_type;

@@ -55,8 +55,8 @@ pub(crate) fn is_same(one: &str, other: &str) -> bool {
     normalized_bytes(one).eq(normalized_bytes(other))
 }
 
-/// Returns a URI with the escapes of unreserved characters decoded, and with upper-case digits in the other escapes
-/// (RFC 3986, sections 6.2.2.1 and 6.2.2.2).
+/// Returns a URI with the escapes of unreserved characters decoded, with upper-case digits in the other escapes, and
+/// with scheme and authority in lower case (RFC 3986, sections 6.2.2.1 and 6.2.2.2).
 pub(crate) fn normalized(uri: &str) -> String {
     let bytes = normalized_bytes(uri).collect();
     // Only escapes, which are ASCII, are replaced, and by ASCII.
@@ -65,6 +65,7 @@ pub(crate) fn normalized(uri: &str) -> String {
 
 fn normalized_bytes(uri: &str) -> impl Iterator<Item = u8> {
     let bytes = uri.as_bytes();
+    let caseless = caseless_len(uri);
     let digit = |at: usize| bytes.get(at).and_then(|digit| char::from(*digit).to_digit(16));
     // How many digits of an escape follow.
     let (mut at, mut digits) = (0, 0);
@@ -80,14 +81,23 @@ fn normalized_bytes(uri: &str) -> impl Iterator<Item = u8> {
         {
             match u8::try_from(high * 16 + low) {
                 Ok(decoded) if is_unreserved(decoded) => {
+                    let is_caseless = at <= caseless;
                     at += 2;
-                    return Some(decoded);
+                    return Some(if is_caseless { decoded.to_ascii_lowercase() } else { decoded });
                 }
                 _ => digits = 2,
             }
         }
-        Some(byte)
+        Some(if at <= caseless { byte.to_ascii_lowercase() } else { byte })
     })
+}
+
+/// Returns the length of the scheme and the authority of a URI.
+fn caseless_len(uri: &str) -> usize {
+    let Some(scheme) = uri.find(':') else { return 0 };
+    let Some(authority) = uri[scheme + 1..].strip_prefix("//") else { return scheme };
+    let start = uri.len() - authority.len();
+    start + authority.find(['/', '?', '#']).unwrap_or(authority.len())
 }
 
 #[cfg(test)]
@@ -103,6 +113,9 @@ mod tests {
             // What is decoded is not decoded again.
             ("test://%2573", "test://%2573"),
             ("test://%%37%33", "test://%73"),
+            ("TEST://Host%41/Path%41?Q#F", "test://hosta/PathA?Q#F"),
+            ("Test:Path", "test:Path"),
+            ("test://H%2f/%2f", "test://h%2F/%2F"),
             ("test://%7", "test://%7"),
             ("test://%zz%", "test://%zz%"),
             ("test://ä%", "test://ä%"),

@@ -130,6 +130,168 @@ fn a_slow_backend_takes_only_its_own_slots() {
     assert_eq!(answer.content[0].as_text(), Some("42"));
 }
 
+/// A form that asks for a name.
+const FORM: &str = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
+
+#[test]
+fn a_flood_of_other_messages_harms_no_call() {
+    let question = format!(
+        r#"{{"jsonrpc":"2.0","id":"ID","method":"elicitation/create","params":{{"message":"Who?","requestedSchema":{FORM}}}}}"#
+    );
+    let notification = |method: &str, params: &str| {
+        format!(r#"{{"jsonrpc":"2.0","method":"notifications/{method}","params":{params}}}"#)
+    };
+    let floods = [
+        notification("tools/list_changed", "{}"),
+        notification("resources/list_changed", "{}"),
+        notification("resources/updated", r#"{"uri":"test://any"}"#),
+        notification("elicitation/complete", r#"{"elicitationId":"unknown"}"#),
+        notification("cancelled", r#"{"requestId":1}"#),
+        notification("progress", r#"{"progressToken":1,"progress":1}"#),
+        r#"{"jsonrpc":"2.0","id":7,"result":{}}"#.to_owned(),
+        question,
+    ];
+    for line in floods {
+        let mut world = World::new();
+        let loud = world.serve(Backend::builder("loud"), &server(), V2025_11_25);
+        world.serve(Backend::builder("other"), &server(), V2025_11_25);
+        let [one, other] = [(); 2].map(|()| world.client(&host(), V2025_11_25));
+        let waiting = world.peer(other).call_tool("loud__wait", ()).expect("allowed");
+        world.settle();
+        for number in 0..2_000 {
+            world.back(loud).send_server_line(&line.replace("ID", &number.to_string()));
+            if number % 500 == 0 {
+                world.settle();
+                // The result waits for a changed list, at most for a time.
+                let own = world.peer(one).call_tool("loud__answer", ()).expect("allowed");
+                let foreign = world.peer(one).call_tool("other__answer", ()).expect("allowed");
+                assert_eq!(world.wait(foreign).expect("a result").content[0].as_text(), Some("42"), "{line}");
+                world.back(loud).advance(Duration::from_secs(5));
+                assert_eq!(world.wait(own).expect("a result").content[0].as_text(), Some("42"), "{line}");
+            }
+        }
+        world.settle();
+        assert_eq!(world.servers[loud].backend.calls(), 1, "that of the other client: {line}");
+        let transcript = world.clients[other].transcript().to_string();
+        assert!(!transcript.contains("elicitation/create"), "{line}");
+        drop(waiting);
+        world.settle();
+        assert_eq!(world.servers[loud].backend.calls(), 0, "{line}");
+        world.clients[one].assert_idle();
+        world.clients[other].assert_idle();
+    }
+}
+
+#[test]
+fn a_backend_that_dies_while_it_asks_or_while_clients_subscribe_leaves_nothing_behind() {
+    let asking = Host::builder("silent", "1.0.0")
+        .elicitation_async(async |_: mcp_proto::schema::ElicitFormParams, context| {
+            context.cancelled().await;
+            Err::<mcp_proto::schema::ElicitResult, _>(CallError::Cancelled)
+        })
+        .build();
+    let form: mcp_proto::schema::ElicitSchema = serde_json::from_str(FORM).expect("a form");
+    let service = Service::builder("back", "1.0.0")
+        .subscriptions()
+        .resource(mcp_service::Resource::new("test://slow", "slow", || "text"))
+        .layer(async |request: mcp_service::IncomingRequest, next: mcp_service::Next| {
+            if request.method() == "resources/subscribe" {
+                request.context().cancelled().await;
+            }
+            Ok(next.run().await)
+        })
+        .tool(Tool::new_async("ask", move |context: Context| {
+            let form = form.clone();
+            async move { context.elicit("Who?", form).await.map(|answer| answer.action.to_string()) }
+        }))
+        .build()
+        .expect("a service");
+    for front in [V2025_11_25, V2026_07_28] {
+        let mut world = World::new();
+        let dying = world.serve(Backend::builder("dying"), &service, V2025_11_25);
+        world.serve(Backend::builder("other"), &server(), V2025_11_25);
+        let [one, other] = [(); 2].map(|()| world.client(&asking, front));
+        let call = world.peer(one).call_tool("dying__ask", ()).expect("allowed");
+        world.settle();
+        let subscribing =
+            (front == V2025_11_25).then(|| world.peer(other).subscribe("dying+test://slow").expect("allowed"));
+        let foreign = world.peer(other).call_tool("other__wait", ()).expect("allowed");
+        world.settle();
+        assert_eq!(world.servers[dying].backend.calls(), 1);
+        world.servers[dying].connection = None;
+        if let Some(subscribing) = subscribing {
+            let error = world.wait(subscribing).expect_err("its server is gone");
+            assert!(error.to_string().contains("dying"), "{error}");
+            // A client of a session is asked until its call has ended.
+            let error = world.wait(call).expect_err("its server is gone");
+            assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"dying","reason":"closed"}"#), "{error}");
+        } else {
+            // Without a session the client has the question, and its next request would find no call.
+            drop(call);
+        }
+        world.settle();
+        assert_eq!(world.servers[dying].backend.calls(), 0, "{front:?}");
+        assert_eq!(world.servers[1].backend.calls(), 1, "others go on");
+        drop(foreign);
+        world.settle();
+        world.clients[one].assert_idle();
+        world.clients[other].assert_idle();
+    }
+}
+
+#[test]
+fn a_slow_list_delays_neither_calls_nor_other_backends() {
+    let service = Service::builder("back", "1.0.0")
+        .tool(Tool::new("answer", || "42"))
+        .layer(async |request: mcp_service::IncomingRequest, next: mcp_service::Next| {
+            if request.method() == "prompts/list" {
+                request.context().cancelled().await;
+            }
+            Ok(next.run().await)
+        })
+        .prompt(mcp_service::Prompt::new("slow", || "text"))
+        .build()
+        .expect("a service");
+    let mut world = World::new();
+    let slow = world.serve(Backend::builder("slow"), &service, V2025_11_25);
+    world.serve(Backend::builder("other"), &server(), V2025_11_25);
+    let client = world.client(&host(), V2025_11_25);
+    let peer = world.peer(client);
+    let result = world.wait(peer.call_tool("other__answer", ()).expect("allowed")).expect("a result");
+    assert_eq!(result.content[0].as_text(), Some("42"));
+    // The tools are there before the prompts are.
+    let call = peer.call_tool("slow__answer", ()).expect("allowed");
+    world.settle();
+    world.back(slow).advance(Duration::from_secs(5));
+    assert_eq!(world.wait(call).expect("a result").content[0].as_text(), Some("42"));
+    // The list has an end.
+    world.back(slow).advance(ProxyLimits::default().list_time);
+    let error = world.wait(world.servers[slow].backend.ready()).expect_err("one list is missing");
+    assert!(matches!(error.fault(), BackendFault::TimedOut), "{error}");
+}
+
+#[test]
+fn one_client_cannot_take_all_slots() {
+    let mut limits = ProxyLimits::default();
+    limits.calls = 16;
+    let mut world = World::new();
+    world.serve(Backend::builder("back").limits(limits), &server(), V2026_07_28);
+    let [greedy, other] = [(); 2].map(|()| world.client(&host(), V2025_11_25));
+    let peer = world.peer(greedy);
+    let calls: Vec<_> = (0..20).map(|_| peer.call_tool("back__wait", ()).expect("allowed")).collect();
+    world.settle();
+    assert_eq!(world.servers[0].backend.calls(), 14);
+    let answer = world.wait(world.peer(other).call_tool("back__answer", ()).expect("allowed")).expect("a result");
+    assert_eq!(answer.content[0].as_text(), Some("42"));
+    // The others have failed at once.
+    for call in calls.into_iter().skip(14) {
+        let error = world.wait(call).expect_err("it has its share");
+        assert_eq!(reason(&error).as_deref(), Some(r#"{"backend":"back","reason":"busy"}"#), "{error}");
+    }
+    world.settle();
+    assert_eq!(world.servers[0].backend.calls(), 0);
+}
+
 #[test]
 fn a_flood_of_log_messages_loses_no_response() {
     for front in [V2025_11_25, V2026_07_28] {

@@ -4,5 +4,6 @@ mod access;
 mod faults;
 mod passing;
 mod questions;
+mod subscriptions;
 mod watching;
 mod world;

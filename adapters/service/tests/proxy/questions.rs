@@ -242,6 +242,34 @@ fn a_call_that_the_backend_has_responded_to_has_no_late_messages() {
 }
 
 #[test]
+fn a_late_response_ends_the_wait_for_messages_about_a_cancelled_call() {
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+    let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
+    let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+    let calls = [(); 2].map(|()| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
+    world.settle();
+    world.back(0).take_transcript();
+    drop(calls);
+    world.settle();
+    let transcript = world.back(0).take_transcript().to_string();
+    let ids: Vec<&str> =
+        transcript.split(r#""requestId":"#).skip(1).filter_map(|rest| rest.split([',', '}']).next()).collect();
+    assert_eq!(ids.len(), 2, "{transcript}");
+    for (answered, id) in ids.into_iter().enumerate() {
+        send_late(&mut world);
+        assert!(!got_late(&world, bob), "{answered} of two calls have ended");
+        // Some servers respond to a cancelled request.
+        world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
+        world.settle();
+    }
+    send_late(&mut world);
+    assert!(got_late(&world, bob));
+    drop(waiting);
+    world.settle();
+}
+
+#[test]
 fn a_question_without_a_call_is_refused() {
     let service = server(&Arc::default());
     let mut world = World::new();

@@ -2,7 +2,12 @@
 
 use core::time::Duration;
 
-use super::{AuthClient, TokenId, action::Now, error::AuthError, step::Step};
+use super::{
+    AuthClient, TokenId,
+    action::Now,
+    error::AuthError,
+    step::{Goal, Step},
+};
 use crate::{auth::authorization::RedirectError, rpc::Timestamp};
 
 /// How long no authorization with a user begins by itself after one has failed, or after the server has refused its
@@ -22,7 +27,37 @@ pub(super) struct Hold {
     refused: Option<TokenId>,
 }
 
+/// How long no refresh begins after the first one has failed, and at most after several.
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
+const LAST_PAUSE: Duration = Duration::from_secs(5 * 60);
+
+/// No refresh begins for a time, and this is why.
+#[cfg_attr(test, derive(Clone))]
+pub(super) struct RefreshPause {
+    until: Timestamp,
+    length: Duration,
+    error: AuthError,
+}
+
 impl AuthClient {
+    /// Returns why no refresh begins now.
+    pub(super) fn paused_for(&self) -> Option<AuthError> {
+        let pause = self.pause.as_ref().filter(|pause| self.instant < pause.until)?;
+        Some(pause.error.clone())
+    }
+
+    /// Returns how long the last pause was, if it has not ended.
+    #[cfg(test)]
+    pub(super) fn pause_length(&self) -> Option<Duration> {
+        self.pause.as_ref().filter(|pause| self.instant < pause.until).map(|pause| pause.length)
+    }
+
+    /// Handles the failure of a refresh.
+    fn pause_refresh(&mut self, error: &AuthError) {
+        let length = self.pause.as_ref().map_or(FIRST_PAUSE, |last| (last.length * 2).min(LAST_PAUSE));
+        self.pause = Some(RefreshPause { until: self.instant + length, length, error: error.clone() });
+    }
+
     /// Returns why the user is not asked.
     pub(super) fn refusal(&self) -> Option<AuthError> {
         let hold = self.hold.as_ref().filter(|hold| self.instant < hold.until);
@@ -34,6 +69,7 @@ impl AuthClient {
     pub fn allow_authorization(&mut self) {
         self.refusal = None;
         self.hold = None;
+        self.pause = None;
     }
 
     /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that
@@ -80,6 +116,10 @@ impl AuthClient {
     pub(super) fn fail(&mut self, error: AuthError) {
         if error.is_refusal() {
             self.refusal = Some(error.clone());
+        }
+        let is_refresh = matches!(self.goal, Goal::Refresh { .. }) && self.paused_for().is_none();
+        if is_refresh && error != AuthError::SignedOut {
+            self.pause_refresh(&error);
         }
         let has_asked = self.counts.authorizations > self.counts_before.authorizations;
         if let (true, Some(time)) = (has_asked && self.settings.redirect_uri().is_some(), time(&error)) {

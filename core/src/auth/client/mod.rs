@@ -30,11 +30,20 @@
 //!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an
 //!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
 //!
-//! `allow_authorization` ends each of these times. There are two exceptions. A stored client that the authorization
-//! server has forgotten is registered again by the next request, and the user is asked again. An authorization that has
-//! expired, or whose URL could not be shown to the user, does not hold back the next one.
+//! What is stored is read in these times as well, so the tokens of another process in which the user has signed in are
+//! used. `allow_authorization` ends each of these times. There are two exceptions. A stored client that the
+//! authorization server has forgotten is registered again by the next request, and the user is asked again. An
+//! authorization that has expired, or whose URL could not be shown to the user, does not hold back the next one.
 //!
 //! Grants without a user have only the first of these limits.
+//!
+//! # When no token is refreshed
+//!
+//! After a refresh that brought neither a token nor the end of the refresh token, the next one waits: a second, then
+//! twice as long after each failure, up to five minutes. So a token endpoint that answers with 403, 404 or 5xx, or not
+//! at all, is asked rarely, however many requests are refused. Requests that need a refresh fail with the same error
+//! until then, after what is stored was read. A new token, of this process or of another, ends the pause, and so does
+//! `allow_authorization`.
 //!
 //! # When a server changes its authorization server
 //!
@@ -68,7 +77,7 @@ pub use error::AuthError;
 pub use settings::{GrantType, IdentityProvider, Settings};
 
 use self::{
-    hold::Hold,
+    hold::{Hold, RefreshPause},
     step::{Goal, Step},
 };
 use super::{
@@ -171,6 +180,8 @@ pub struct AuthClient {
     refusal: Option<AuthError>,
     /// The user is not asked for a time, since an authorization has failed or the server has refused its token.
     hold: Option<Hold>,
+    /// No refresh begins for a time, since refreshes have failed.
+    pause: Option<RefreshPause>,
     /// Until when the tokens of the last authorization are new. The server has taken none of them.
     new_until: Option<Timestamp>,
     /// Whether the flow has registered the client.
@@ -183,6 +194,8 @@ pub struct AuthClient {
     credentials: Option<Credentials>,
     /// The issuers whose credentials could not be stored.
     unsaved: Vec<String>,
+    /// The issuers of the credentials that the store had when it was last read or written.
+    stored: Vec<String>,
     /// The credentials at other issuers.
     others: Vec<Credentials>,
     /// Whether the flow may take tokens of another issuer into use, and whether it has.
@@ -243,12 +256,14 @@ impl AuthClient {
             error: None,
             refusal: None,
             hold: None,
+            pause: None,
             new_until: None,
             has_registered: false,
             signed_out: None,
             base: None,
             credentials: None,
             unsaved: Vec::new(),
+            stored: Vec::new(),
             others: Vec::new(),
             may_switch: true,
             has_switched: false,
@@ -337,11 +352,11 @@ impl AuthClient {
         }
     }
 
-    /// Refreshes the token, if there is a refresh token and nothing else is under way. The user is not asked, unless a
-    /// request that was refused waits for it.
+    /// Refreshes the token, if there is a refresh token, nothing else is under way and no pause after a failure. The
+    /// user is not asked, unless a request that was refused waits for it.
     pub fn refresh(&mut self, now: Now) {
         self.set_now(now);
-        if !self.is_busy() && self.has_refresh_token() {
+        if !self.is_busy() && self.has_refresh_token() && self.paused_for().is_none() {
             self.start(Goal::Refresh { may_ask: false }, None);
         }
     }
@@ -432,19 +447,13 @@ impl AuthClient {
         if has_authorized {
             return Verdict::Fail(AuthError::Refused);
         }
-        match self.refusal() {
-            // The server may have gone back to another issuer, whose tokens need no user.
-            Some(refusal) if self.others.iter().all(|other| other.tokens.is_none()) => Verdict::Fail(refusal),
-            _ => self.wait(Goal::Authorize, wanted, attempts),
-        }
+        // Another process may have signed in, also while the user of this one is not asked.
+        self.wait(Goal::Authorize, wanted, attempts)
     }
 
     /// Asks for more scopes: those that were asked for and granted before, and those that are wanted.
     fn step_up(&mut self, wanted: Option<Scopes>, attempts: &mut Attempts) -> Verdict {
         let Some(wanted) = wanted else { return Verdict::Fail(AuthError::Refused) };
-        if let Some(refusal) = self.refusal() {
-            return Verdict::Fail(refusal);
-        }
         let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
         let before = tokens.map_or_else(|| Some(Scopes::default()), |it| it.requested.union(&it.scopes));
         // Scopes that were asked for before and are still missing will not be granted now.

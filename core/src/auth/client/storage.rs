@@ -1,6 +1,6 @@
 //! What is stored, and how it is replaced.
 
-use alloc::{boxed::Box, vec::Vec};
+use alloc::{boxed::Box, string::String, vec::Vec};
 use core::mem;
 
 use super::{
@@ -20,6 +20,9 @@ type Found = Option<(Generation, Credentials)>;
 impl AuthClient {
     /// Replaces what is in use.
     pub(super) fn set_credentials(&mut self, credentials: Option<Credentials>) {
+        if credentials.as_ref().is_some_and(|credentials| credentials.tokens.is_some()) {
+            self.pause = None;
+        }
         self.credentials = credentials;
         self.token_id += 1;
     }
@@ -73,8 +76,35 @@ impl AuthClient {
             Goal::SignOut => self.remove(),
             // Another process has refreshed the tokens, or has been authorized.
             Goal::Refresh { .. } | Goal::Authorize if is_new && self.token().is_some() => {}
+            Goal::Refresh { .. } if self.paused_for().is_some() => {
+                if let Some(error) = self.paused_for() {
+                    self.fail(error);
+                }
+            }
             Goal::Refresh { .. } if self.is_refreshable() => self.proceed(),
+            // The server may have gone back to another issuer, whose tokens need no user.
+            Goal::Authorize if self.others.iter().all(|other| other.tokens.is_none()) => match self.refusal() {
+                Some(refusal) => self.fail(refusal),
+                None => self.find_resource(),
+            },
             Goal::Refresh { .. } | Goal::Authorize => self.find_resource(),
+        }
+    }
+
+    /// Handles what is stored while the user is asked. If another process has stored tokens that suffice, they are
+    /// used, and the authorization ends. At other times nothing changes.
+    ///
+    /// The application may read the store for this as often as it likes while [`poll_timeout`](Self::poll_timeout)
+    /// returns a time.
+    pub fn handle_stored_meanwhile(&mut self, found: Found) {
+        if !matches!(self.step, Step::Browser(_)) || !self.adopt(found) {
+            return;
+        }
+        let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
+        let is_enough = tokens.is_some_and(|it| self.wanted.as_ref().is_none_or(|wanted| it.scopes.has_all(wanted)));
+        if is_enough {
+            self.step = Step::Idle;
+            self.action = None;
         }
     }
 
@@ -97,33 +127,61 @@ impl AuthClient {
         let found = found.map(|it| self.with_usable_tokens(it));
         let own = self.credentials.as_ref();
         let is_new = !found.as_ref().is_some_and(|it| own.is_some_and(|own| self.outlives(own, it)));
+        let unsaved = if all.is_empty() { Vec::new() } else { self.unsaved_credentials() };
         if is_new {
             self.set_credentials(found);
             self.new_until = None;
         }
-        self.keep_others(all, is_new);
+        let stored = all.iter().map(|it| it.client.issuer.clone()).collect();
+        self.keep_others(all, unsaved, is_new);
+        self.stored = stored;
         is_new
     }
 
-    /// Returns whether credentials could not be stored, and what is stored instead has no tokens.
+    /// Returns whether credentials could not be stored, and what is stored instead has no tokens. Those that the store
+    /// had and has no more were removed by another process.
     fn outlives(&self, own: &Credentials, stored: &Credentials) -> bool {
-        self.unsaved.contains(&own.client.issuer) && own.tokens.is_some() && stored.tokens.is_none()
+        let issuer = &own.client.issuer;
+        let is_removed = stored.client.issuer != *issuer && self.stored.contains(issuer);
+        self.unsaved.contains(issuer) && own.tokens.is_some() && stored.tokens.is_none() && !is_removed
     }
 
-    /// Keeps the credentials at other issuers than that of those in use, which are stored as well if `is_stored`.
-    fn keep_others(&mut self, all: Vec<Credentials>, is_stored: bool) {
+    /// Returns the credentials with tokens that could not be stored.
+    fn unsaved_credentials(&self) -> Vec<Credentials> {
+        let all = self.credentials.iter().chain(&self.others);
+        all.filter(|it| it.tokens.is_some() && self.unsaved.contains(&it.client.issuer)).cloned().collect()
+    }
+
+    /// Keeps the credentials at other issuers than that of those in use, which are stored as well if `is_stored`: those
+    /// that were found, and those that could not be stored, unless another process has tokens of their issuers.
+    fn keep_others(&mut self, all: Vec<Credentials>, unsaved: Vec<Credentials>, is_stored: bool) {
         let issuer = self.credentials.as_ref().map(|credentials| credentials.client.issuer.clone());
-        let mut unsaved: Vec<_> = issuer.clone().into_iter().filter(|_| !is_stored).collect();
-        let mut others: Vec<_> = all.into_iter().filter(|it| Some(&it.client.issuer) != issuer.as_ref()).collect();
-        others.truncate(Credentials::MAX_OTHERS);
-        for other in &mut others {
-            let own = self.others.iter().find(|own| own.client.issuer == other.client.issuer);
-            if let Some(own) = own.filter(|own| self.outlives(own, other)) {
-                unsaved.push(own.client.issuer.clone());
-                *other = own.clone();
+        self.unsaved = issuer.clone().into_iter().filter(|_| !is_stored).collect();
+        let is_other = |it: &Credentials| Some(&it.client.issuer) != issuer.as_ref();
+        self.others = all.into_iter().filter(is_other).collect();
+        self.add_unsaved(unsaved.into_iter().filter(is_other).collect());
+    }
+
+    /// Adds credentials that could not be stored to those at other issuers.
+    fn add_unsaved(&mut self, unsaved: Vec<Credentials>) {
+        for own in unsaved {
+            let index = self.others.iter().position(|other| other.client.issuer == own.client.issuer);
+            match index.map(|index| &mut self.others[index]) {
+                Some(other) if other.tokens.is_some() => continue,
+                Some(other) => *other = own.clone(),
+                // Another process has removed them.
+                None if self.stored.contains(&own.client.issuer) => continue,
+                // In front of those that are stored anyway.
+                None => self.others.insert(0, own.clone()),
+            }
+            if !self.unsaved.contains(&own.client.issuer) {
+                self.unsaved.push(own.client.issuer);
             }
         }
-        (self.others, self.unsaved) = (others, unsaved);
+        self.others.truncate(Credentials::MAX_OTHERS);
+        let (others, credentials) = (&self.others, &self.credentials);
+        let is_kept = |issuer: &String| credentials.iter().chain(others).any(|known| known.client.issuer == *issuer);
+        self.unsaved.retain(is_kept);
     }
 
     /// Leaves out tokens that are bound to another key.
@@ -160,6 +218,8 @@ impl AuthClient {
         let is_stored = match reply {
             StoreReply::Stored(generation) => {
                 self.base = (credentials.is_some() || !self.others.is_empty()).then_some(generation);
+                let all = credentials.iter().chain(&self.others);
+                self.stored = all.map(|it| it.client.issuer.clone()).collect();
                 true
             }
             StoreReply::Failed => false,
@@ -189,8 +249,12 @@ impl AuthClient {
                         let issuer =
                             credentials.as_ref().or(self.credentials.as_ref()).map(|it| it.client.issuer.clone());
                         let all = found.into_iter().flat_map(|(_, found)| found.into_each());
-                        self.others = all.filter(|it| Some(&it.client.issuer) != issuer.as_ref()).collect();
-                        self.others.truncate(Credentials::MAX_OTHERS);
+                        let is_other = |it: &Credentials| Some(&it.client.issuer) != issuer.as_ref();
+                        let unsaved = self.unsaved_credentials().into_iter().filter(is_other).collect();
+                        self.others = all.filter(is_other).collect();
+                        let stored = self.others.iter().map(|it| it.client.issuer.clone()).chain(issuer).collect();
+                        self.add_unsaved(unsaved);
+                        self.stored = stored;
                         return self.store(credentials, after);
                     }
                 }

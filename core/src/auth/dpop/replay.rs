@@ -14,25 +14,37 @@ type Id = [u8; 16];
 /// The most old proofs that are removed for each proof that is admitted. More than one, so that they become fewer.
 const REMOVED: usize = 16;
 
+/// The part of its share that each principal has in the reserve.
+const RESERVED_PART: usize = 512;
+
 /// The proofs that were accepted and are not too old yet.
 ///
-/// An entry has a fixed size, whatever the proof contains. The entries in total are bounded, and so are those of a
-/// principal: it has at most its share, and less than half of what the others have left. So a principal that fills its
-/// share locks out itself. Proofs that are too old count no longer. They are removed a few at a time, when others are
-/// admitted. Those whose last second has passed once are refused also after the clock was set back.
+/// An entry has a fixed size, whatever the proof contains. The entries in total are bounded, and none is forgotten
+/// before it is too old: without room a proof is refused. The entries of a principal, whatever keys it has, are bounded
+/// as well:
+///
+/// - Half of the entries are a **reserve**, of which each principal gets a 512th of its share at most. So a principal
+///   that sends few requests is served, whatever the others send, unless they are more than the reserve has parts:
+///   1,024 by default.
+/// - Of the **other half** a principal gets its share, and less than half of what the others have left. So a principal
+///   that fills its share locks out itself, and several together only those that need more than their parts of the
+///   reserve.
+///
+/// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Those whose
+/// last second has passed once are refused also after the clock was set back.
 pub struct ReplayCache {
     /// Each proof and the last second at which it is accepted.
     seen: BTreeMap<Id, u64>,
     /// The proofs by that second, and their principals. The rules for proofs bound the number of seconds.
-    pub(super) by_second: BTreeMap<u64, Vec<Entry>>,
+    pub(super) by_second: BTreeMap<u64, Second>,
     /// The proofs that are too old and were not removed yet, by second.
     pub(super) old: Vec<(u64, Vec<Entry>)>,
     /// The last second whose proofs became too old.
     passed: Option<u64>,
     /// How many proofs each principal has, by their last seconds.
-    pub(super) held: BTreeMap<(Id, u64), usize>,
+    pub(super) held: BTreeMap<(Id, u64), Count>,
     /// How many proofs are not too old.
-    len: usize,
+    len: Count,
     total: usize,
     share: usize,
 }
@@ -40,14 +52,40 @@ pub struct ReplayCache {
 /// A proof and its principal.
 type Entry = (Id, Id);
 
+/// The proofs with the same last second.
+#[derive(Default)]
+pub(super) struct Second {
+    entries: Vec<Entry>,
+    count: Count,
+}
+
+/// A number of proofs, in the reserve and in the other half.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Count {
+    reserved: usize,
+    shared: usize,
+}
+
+impl Count {
+    const fn add(&mut self, is_reserved: bool) {
+        *(if is_reserved { &mut self.reserved } else { &mut self.shared }) += 1;
+    }
+
+    const fn sum(self) -> usize {
+        self.reserved + self.shared
+    }
+}
+
 impl ReplayCache {
-    /// The default bound of entries. Full, they take about 40 MiB.
+    /// The default bound of entries. Full, they take about 40 MiB: 24 bytes in the index of ids, 32 in the list by
+    /// second, at most 40 in the counts, and the space that these leave free.
     pub const TOTAL: usize = 1 << 18;
 
     /// The default share of a principal.
     pub const SHARE: usize = Self::TOTAL / 4;
 
-    /// Creates an empty cache for `total` proofs, of which at most `share` are of one principal.
+    /// Creates an empty cache for `total` proofs, of which at most `share` are of one principal, and a 512th of its
+    /// share more. With a share below 512 there is no reserve.
     ///
     /// The proofs of two minutes have to fit, with the default [rules](super::ProofRules): `share` divided by 120 is
     /// the rate of requests that a principal can sustain. With a longer [age](super::ProofRules::max_age) it is less in
@@ -60,7 +98,7 @@ impl ReplayCache {
             old: Vec::new(),
             passed: None,
             held: BTreeMap::new(),
-            len: 0,
+            len: Count { reserved: 0, shared: 0 },
             total,
             share,
         }
@@ -85,14 +123,26 @@ impl ReplayCache {
             return Err(ProofError::Replayed);
         }
         let principal = self::id(&[principal.as_bytes()]);
-        if self.held_by(principal) >= self.share.min(self.total.saturating_sub(self.len)) {
-            return Err(ProofError::TooMany);
-        }
+        let is_reserved = self.place(principal).ok_or(ProofError::TooMany)?;
         self.seen.insert(id, second);
-        self.by_second.entry(second).or_default().push((id, principal));
-        *self.held.entry((principal, second)).or_default() += 1;
-        self.len += 1;
+        let of_second = self.by_second.entry(second).or_default();
+        of_second.entries.push((id, principal));
+        of_second.count.add(is_reserved);
+        self.held.entry((principal, second)).or_default().add(is_reserved);
+        self.len.add(is_reserved);
         Ok(())
+    }
+
+    /// Returns whether the next proof of a principal belongs to the reserve; `None` if there is no room for it.
+    fn place(&self, principal: Id) -> Option<bool> {
+        let part = self.share / RESERVED_PART;
+        let reserve = if part > 0 { self.total / 2 } else { 0 };
+        let held = self.held_by(principal);
+        if held.reserved < part && self.len.reserved < reserve {
+            return Some(true);
+        }
+        let left = (self.total - reserve).saturating_sub(self.len.shared);
+        (held.shared < self.share.min(left)).then_some(false)
     }
 
     /// Returns whether proofs with this last second are too old, or were before the clock was set back.
@@ -101,9 +151,13 @@ impl ReplayCache {
     }
 
     /// Returns how many proofs a principal has that are not too old.
-    fn held_by(&self, principal: Id) -> usize {
+    fn held_by(&self, principal: Id) -> Count {
         let first = self.passed.map_or(0, |passed| passed.saturating_add(1));
-        self.held.range((principal, first)..=(principal, u64::MAX)).map(|(_, count)| count).sum()
+        let held = self.held.range((principal, first)..=(principal, u64::MAX));
+        held.fold(Count::default(), |sum, (_, count)| Count {
+            reserved: sum.reserved + count.reserved,
+            shared: sum.shared + count.shared,
+        })
     }
 
     /// Stops to count the proofs that are refused for their age.
@@ -111,8 +165,9 @@ impl ReplayCache {
         while let Some(entry) = self.by_second.first_entry()
             && *entry.key() < now
         {
-            let (second, entries) = entry.remove_entry();
-            self.len -= entries.len();
+            let (second, Second { entries, count }) = entry.remove_entry();
+            self.len.reserved -= count.reserved;
+            self.len.shared -= count.shared;
             self.passed = self.passed.max(Some(second));
             self.old.push((second, entries));
         }
@@ -138,14 +193,14 @@ impl ReplayCache {
 
     /// Returns the number of proofs that are not too old, at the time of the last one.
     #[must_use]
-    pub fn len(&self) -> usize {
-        self.len
+    pub const fn len(&self) -> usize {
+        self.len.sum()
     }
 
     /// Returns whether there are none.
     #[must_use]
-    pub fn is_empty(&self) -> bool {
-        self.len == 0
+    pub const fn is_empty(&self) -> bool {
+        self.len() == 0
     }
 }
 

@@ -402,6 +402,46 @@ fn principal_that_fills_its_share_locks_out_itself() {
 }
 
 #[test]
+fn principals_that_fill_the_list_together_do_not_lock_out_others() {
+    // 64 entries of the reserve, at most 4 of them of one principal, and 64 others.
+    let mut cache = ReplayCache::new(128, 2048);
+    let mut admitted = |principal: &str, count: usize, at: u64| {
+        let admit = |index: usize| cache.admit(at, principal, &verified(&format!("{principal} {index}"), at));
+        (0..count).map(admit).filter(Result::is_ok).count()
+    };
+    let greedy: usize = (0..10).map(|number| admitted(&format!("eve {number}"), 200, NOW)).sum();
+    assert_eq!(greedy, 40 + 64, "all of the shared half, and their parts of the reserve");
+    for number in 0..6 {
+        assert_eq!(admitted(&format!("ada {number}"), 5, NOW), 4, "{number}: its part");
+    }
+    // The reserve is limited as well: nothing is forgotten for a new proof.
+    assert_eq!(admitted("one too many", 5, NOW), 0);
+    let first = verified("eve 0 0", NOW);
+    assert_eq!(cache.len(), 128);
+    assert_eq!(cache.admit(NOW, "eve 0", &first), Err(ProofError::Replayed));
+    // Both halves are free when the proofs are too old.
+    assert_eq!(cache.admit(NOW + 91, "one too many", &verified("x", NOW + 91)), Ok(()));
+    assert_eq!(cache.len(), 1);
+}
+
+#[test]
+fn default_list_serves_a_thousand_principals_beside_those_that_fill_it() {
+    let mut cache = ReplayCache::default();
+    let mut number = 0;
+    let mut admitted = |principal: &str, count: usize| {
+        let admit = |_: usize| {
+            number += 1;
+            let proof = VerifiedProof { thumbprint: "key".into(), id: format!("{number}"), last_second: NOW };
+            cache.admit(NOW, principal, &proof)
+        };
+        (0..count).map(admit).take_while(Result::is_ok).count()
+    };
+    let all: usize = (0..20).map(|number| admitted(&format!("eve {number}"), ReplayCache::TOTAL)).sum();
+    assert_eq!(all, ReplayCache::TOTAL / 2 + 20 * 128);
+    assert_eq!((0..1004).filter(|number| admitted(&format!("ada {number}"), 200) == 128).count(), 1004);
+}
+
+#[test]
 fn setters_have_bounds() {
     let rules = rules().max_age(u64::MAX).leeway(u64::MAX);
     let old = with(claims(), "iat", json!(NOW - 2 * ProofRules::MAX_SECONDS - 1));

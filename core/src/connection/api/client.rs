@@ -84,6 +84,14 @@ impl Connection<ClientRole> {
         self.engine.input_request_origin(self.engine.requests.get(key)?.0.tag.input_request?)
     }
 
+    /// Returns the request of this side on whose stream a request of the server arrived. Only for sessions over
+    /// Streamable HTTP: other transports have no such streams. The request of this side may have ended. Servers should
+    /// send only messages about it on the stream.
+    #[must_use]
+    pub fn related_call(&self, key: ReplyKey) -> Option<CallId> {
+        self.engine.requests.get(key)?.0.tag.arrival.as_ref()?.related_call
+    }
+
     /// Returns the cache of results. Change notifications of the server make its results stale.
     #[must_use]
     pub fn cache(&self) -> &Cache {

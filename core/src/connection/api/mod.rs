@@ -94,6 +94,22 @@ impl<E> Connection<E> {
         event
     }
 
+    /// Handles a frame as [`handle_frame`](Self::handle_frame) does, which arrived on the stream of a request of this
+    /// side.
+    #[cfg(feature = "http")]
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
+    pub(crate) fn handle_frame_about<'a>(
+        &mut self,
+        now: Timestamp,
+        frame: Frame<'a>,
+        related_call: Option<crate::rpc::CallId>,
+    ) -> Option<Event<'a>> {
+        match related_call {
+            Some(_) => self.handle_frame_from(now, frame, Arrival { related_call, ..Arrival::default() }),
+            None => self.handle_frame(now, frame),
+        }
+    }
+
     /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the
     /// limits.
     #[cfg(feature = "http")]

@@ -8,9 +8,18 @@ use crate::{collections::StaticDefault, protocol::Method, rpc::ReplyKey, schema:
 /// subscription ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Subscriptions {
-    pub(crate) active: BTreeMap<ReplyKey, (RequestId, SubscriptionFilter)>,
+    pub(crate) active: BTreeMap<ReplyKey, ActiveSubscription>,
     /// The subscriptions that the application has to accept, because they name tasks, which only the application has.
     pub(crate) pending: BTreeMap<ReplyKey, PendingSubscription>,
+}
+
+/// A subscription whose changes are sent to the client.
+#[derive(Clone, Debug)]
+pub(crate) struct ActiveSubscription {
+    pub(crate) id: RequestId,
+    pub(crate) filter: SubscriptionFilter,
+    /// Whether the application has accepted it, and so is notified of its end.
+    pub(crate) is_of_application: bool,
 }
 
 /// A subscription that the application has to accept.
@@ -41,10 +50,10 @@ impl Subscriptions {
         self.pending.clear();
     }
 
-    /// Removes a subscription. Returns whether it was active.
-    pub(crate) fn end(&mut self, key: ReplyKey) -> bool {
+    /// Removes a subscription, and returns it if it was active.
+    pub(crate) fn end(&mut self, key: ReplyKey) -> Option<ActiveSubscription> {
         self.pending.remove(&key);
-        self.active.remove(&key).is_some()
+        self.active.remove(&key)
     }
 
     /// Returns the subscriptions to this change, in the order of their requests. The subject is the resource or the
@@ -52,8 +61,8 @@ impl Subscriptions {
     pub(crate) fn listeners(&self, method: Method, subject: Option<&str>) -> Vec<(ReplyKey, RequestId)> {
         self.active
             .iter()
-            .filter(|(_, (_, filter))| filter.wants(method, subject))
-            .map(|(key, (id, _))| (*key, id.clone()))
+            .filter(|(_, active)| active.filter.wants(method, subject))
+            .map(|(key, active)| (*key, active.id.clone()))
             .collect()
     }
 }

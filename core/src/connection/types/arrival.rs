@@ -3,7 +3,11 @@
 use alloc::{string::String, sync::Arc, vec::Vec};
 use core::{any::Any, fmt};
 
-use crate::{protocol::MirroredHeaders, rpc::Timestamp, wire::Json};
+use crate::{
+    protocol::MirroredHeaders,
+    rpc::{CallId, Timestamp},
+    wire::Json,
+};
 
 /// The circumstances of a frame's arrival, for transports that provide more data than a pipe.
 #[derive(Clone, Debug, Default)]
@@ -18,6 +22,9 @@ pub struct Arrival {
     pub headers: Option<Arc<MirroredHeaders>>,
     /// A value of the binding for the application, such as the head of an HTTP request.
     pub extension: Option<ArrivalExtension>,
+    /// The request of this side on whose stream the frame arrived (clients of sessions over Streamable HTTP). See
+    /// [`Event::Notification`](crate::connection::Event::Notification).
+    pub related_call: Option<CallId>,
 }
 
 /// A value of any type that a binding passes to the handler of a request.

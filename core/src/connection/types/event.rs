@@ -35,6 +35,10 @@ pub enum Event<'a> {
         method: MethodName<'a>,
         /// The params: a JSON object, or absent.
         params: Option<RawJson<'a>>,
+        /// The request of this side on whose stream the notification arrived. Only for clients of sessions over
+        /// Streamable HTTP: other transports have no such streams. The request may have ended. Servers should send only
+        /// messages about the request on it.
+        related_call: Option<CallId>,
     },
     /// The end of a request of this side. Each request ends with exactly one such event.
     Response {
@@ -59,7 +63,8 @@ pub enum Event<'a> {
         task: RawJson<'a>,
     },
     /// The peer has cancelled its request, or the request has [timed out](CancelCause::TimedOut). Stop the work on it.
-    /// A request that has not timed out still needs a response, which frees its slot and is not sent.
+    /// A request that has not timed out still needs a response, which frees its slot and is not sent. A subscription
+    /// that the application has [accepted](crate::connection::Connection::accept_subscription) needs none.
     Cancelled {
         /// The request.
         key: ReplyKey,
@@ -138,9 +143,11 @@ impl Event<'_> {
             Self::Request { key, method, params } => {
                 Event::Request { key, method: method.into_owned(), params: params.map(RawJson::into_owned) }
             }
-            Self::Notification { method, params } => {
-                Event::Notification { method: method.into_owned(), params: params.map(RawJson::into_owned) }
-            }
+            Self::Notification { method, params, related_call } => Event::Notification {
+                method: method.into_owned(),
+                params: params.map(RawJson::into_owned),
+                related_call,
+            },
             Self::Response { call, outcome } => Event::Response { call, outcome: outcome.into_owned() },
             Self::Progress { call, progress: Progress { progress, total, message } } => {
                 Event::Progress { call, progress: Progress { progress, total, message: message.map(own) } }

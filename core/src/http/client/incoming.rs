@@ -216,9 +216,10 @@ impl Client {
             self.refreshed(request.id, text);
         }
         let text = rest.as_deref().map_or(text, str::as_bytes);
-        if let Some(event) = self.conn.handle_frame(self.clock, Frame::new(text)).map(Event::into_owned) {
-            self.events.push_back(event);
-        }
+        // In 2026-07-28, requests and log messages have a call in other ways.
+        let related = request.as_ref().filter(|_| !modern).map(|request| request.call);
+        let event = self.conn.handle_frame_about(self.clock, Frame::new(text), related).map(Event::into_owned);
+        self.events.extend(event);
         while let Some(event) = self.conn.poll_event() {
             self.events.push_back(event);
         }

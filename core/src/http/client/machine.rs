@@ -3,7 +3,7 @@
 use core::fmt;
 
 use alloc::{
-    collections::{BTreeMap, VecDeque},
+    collections::{BTreeMap, BTreeSet, VecDeque},
     string::String,
     sync::Arc,
     vec::Vec,
@@ -13,7 +13,7 @@ use http::{HeaderValue, Uri, response::Parts};
 
 use super::{
     Action, ClientOptions, ExchangeId,
-    exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
+    exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, StreamPosition},
     recovery::Renewals,
     refresh::Refreshes,
     tools::Tools,
@@ -55,6 +55,8 @@ pub struct Client {
     pub(super) renewals: Renewals,
     /// Messages that wait for a session, and then for exchanges.
     pub(super) queued: VecDeque<PostRequest>,
+    /// The requests that have ended and that the server does not know. Their cancellations are not sent.
+    pub(super) forgotten: BTreeSet<u64>,
     pub(super) retry_timers: Vec<RetryTimer>,
     /// Whether the server has no stream for messages on its own initiative, or none worth another attempt.
     pub(super) no_server_stream: bool,
@@ -158,6 +160,7 @@ impl Client {
             session: None,
             renewals: Renewals::default(),
             queued: VecDeque::new(),
+            forgotten: BTreeSet::new(),
             retry_timers: Vec::new(),
             no_server_stream: false,
             tools: Tools::default(),
@@ -371,6 +374,10 @@ impl Client {
                 SendGate::Handshake | SendGate::Initialized(_) | SendGate::Listening { .. } => false,
             };
             if !may_go {
+                if self.gate != SendGate::Open && self.conn.has_control() {
+                    // A cancellation waits behind the gate, maybe for a sign-in. The exchange of the call does not.
+                    self.sweep();
+                }
                 return self.update_block();
             }
             let mut frame = core::mem::take(&mut self.frame);
@@ -518,24 +525,6 @@ impl Client {
             let until = self.clock + self.options.limits.drain_timeout;
             exchange.state = ExchangeState::Over { until, left: self.options.limits.error_bytes };
         }
-    }
-
-    /// Closes exchanges, retries and queued messages of requests that have ended.
-    pub(super) fn sweep(&mut self) {
-        let conn = &self.conn;
-        let lost = |request: Option<&SentRequest>| request.is_some_and(|request| !conn.awaits(request.id));
-        self.retry_timers.retain(|pause| !lost(pause.purpose.request()));
-        self.queued.retain(|post| !lost(post.request.as_ref()));
-        let over: Vec<_> = self
-            .exchanges
-            .iter()
-            .filter(|(_, it)| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request()))
-            .map(|(id, _)| *id)
-            .collect();
-        for id in over {
-            self.abort(id);
-        }
-        self.sweep_refreshes();
     }
 
     /// Schedules a stream to be resumed later, or returns the purpose if it is not worthwhile.

@@ -105,8 +105,12 @@ impl Client {
     }
 
     /// Closes the exchange of a cancelled request, and removes its retries and queued messages. Returns whether the
-    /// server has not accepted the request: it was never sent, or it was refused and waits for credentials.
+    /// server has not accepted the request: it was never sent, or it was refused and waits for credentials; or whether
+    /// it was sent in a session that is lost.
     fn hang_up(&mut self, id: Option<u64>) -> bool {
+        if id.is_some_and(|id| self.forgotten.remove(&id)) {
+            return true;
+        }
         let is_it = |request: Option<&SentRequest>| request.is_some_and(|request| Some(request.id) == id);
         self.retry_timers.retain(|pause| !is_it(pause.purpose.request()));
         let before = self.queued.len();
@@ -116,13 +120,19 @@ impl Client {
         // The server has accepted a request whose stream is resumed.
         let is_post = matches!(exchange.purpose, Purpose::Post(_));
         let waits_for_credentials = exchange.is_authenticating();
+        let is_lost = self.is_of_lost_session(exchange.sent_in.as_ref());
         let was_taken_back = self.remove_unpolled_request(id);
         if was_taken_back {
             self.exchanges.remove(&id);
         } else {
             self.abort(id);
         }
-        is_post && (was_taken_back || waits_for_credentials)
+        is_lost || is_post && (was_taken_back || waits_for_credentials)
+    }
+
+    /// Returns whether a request was sent in a session that is lost. The next session does not have it.
+    pub(super) fn is_of_lost_session(&self, sent_in: Option<&HeaderValue>) -> bool {
+        sent_in.is_some() && self.session.as_ref() != sent_in
     }
 
     /// Returns the headers that repeat parts of a message of the modern era.

@@ -7,7 +7,9 @@ use http::{HeaderValue, StatusCode, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, Rejection, ResumeInfo, StreamPosition},
+    exchange::{
+        Exchange, ExchangeState, PostKind, PostRequest, Purpose, Rejection, ResumeInfo, SentRequest, StreamPosition,
+    },
     machine::SendGate,
 };
 use crate::{
@@ -45,7 +47,39 @@ impl Renewals {
     }
 }
 
+/// The most requests that have ended and that the server does not know, whose cancellations wait to be dropped.
+const MAX_FORGOTTEN: usize = 1024;
+
 impl Client {
+    /// Closes exchanges, retries and queued messages of requests that have ended.
+    pub(super) fn sweep(&mut self) {
+        let Self { conn, queued, forgotten, retry_timers, .. } = self;
+        let lost = |request: Option<&SentRequest>| request.is_some_and(|request| !conn.awaits(request.id));
+        retry_timers.retain(|pause| !lost(pause.purpose.request()));
+        queued.retain(|post| {
+            let is_over = lost(post.request.as_ref());
+            forgotten.extend(post.request.as_ref().filter(|_| is_over).map(|request| request.id));
+            !is_over
+        });
+        let over: Vec<_> = self
+            .exchanges
+            .iter()
+            .filter(|(_, it)| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request()))
+            .map(|(id, _)| *id)
+            .collect();
+        for id in over {
+            if let Some(Exchange { purpose, sent_in, .. }) = self.abort(id)
+                && let Some(request) = purpose.request().filter(|_| self.is_of_lost_session(sent_in.as_ref()))
+            {
+                self.forgotten.insert(request.id);
+            }
+        }
+        while self.forgotten.len() > MAX_FORGOTTEN {
+            self.forgotten.pop_first();
+        }
+        self.sweep_refreshes();
+    }
+
     pub(super) fn broken(&mut self, id: ExchangeId, why: String) {
         let Some(Exchange { purpose, uri, redirects, .. }) = self.exchanges.remove(&id) else { return };
         match purpose {

@@ -58,8 +58,13 @@ impl Session {
             exchange.stream = stream;
             exchange.opens = matches!(request.target, Target::Initialize);
         }
-        let arrival =
-            Arrival { stream, principal: request.principal.clone(), headers, extension: request.extension.clone() };
+        let arrival = Arrival {
+            stream,
+            principal: request.principal.clone(),
+            headers,
+            extension: request.extension.clone(),
+            related_call: None,
+        };
         let event = match request.message() {
             Some(message) => self.conn.handle_message_from(self.clock, (message, request.body.len()), arrival),
             None => self.conn.handle_frame_from(self.clock, Frame::new(&request.body), arrival),

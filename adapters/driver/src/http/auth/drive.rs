@@ -11,7 +11,7 @@ use std::{
 
 use http::{HeaderName, header};
 use mcp_proto::auth::{
-    AuthClient, RedirectError, Secret, Url, UrlRefused,
+    AuthClient, RedirectError, Secret, Url, UrlRefused, canonical,
     client::{Action, ActionId, Claims, Request, Response, StoreReply},
     document::MAX_LEN,
 };
@@ -28,6 +28,9 @@ use crate::{
 
 /// The timeout of an HTTP request, with its connection and its response, and of a call of a store.
 const TIMEOUT: Duration = Duration::from_secs(30);
+
+/// How often the store is read while the user is asked.
+const STORE_INTERVAL: Duration = Duration::from_secs(3);
 
 /// Reports, when it is dropped, that no task performs actions any more.
 pub(super) struct DriveGuard<R: AuthRuntime>(Option<Arc<Shared<R>>>);
@@ -233,6 +236,7 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
             Poll::Pending => Poll::Pending,
         }
     });
+    let late = async { _ = race(read_store(runtime, shared), late).await };
     let asked = race(late, user_agent.authorize(url, redirects)).await;
     let now = shared.now();
     reply.report(|client| match asked {
@@ -241,6 +245,19 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
         Some(Ok(())) => client.handle_cancelled(),
         Some(Err(error)) => client.handle_not_opened(error.to_string()),
     });
+}
+
+/// Reads the store again and again while the user is asked: another process may get tokens.
+async fn read_store<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>) {
+    let (key, mut timer) = (canonical(&shared.server), runtime.timer());
+    loop {
+        let next = Instant::now() + STORE_INTERVAL;
+        poll_fn(|cx| timer.poll_until(next, cx)).await;
+        let (store, key) = (shared.store.clone(), key.clone());
+        if let Ok(found) = unblock_for(runtime, move || store.load(&key)).await {
+            shared.state.update(|state| state.client.handle_stored_meanwhile(found));
+        }
+    }
 }
 
 fn redirected<R: AuthRuntime>(shared: &Shared<R>, query: &str) -> Redirected {

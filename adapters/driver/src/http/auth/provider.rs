@@ -5,7 +5,7 @@ use std::{
     future::Future,
     io, mem,
     sync::{Arc, Mutex},
-    time::{Duration, Instant, SystemTime},
+    time::{Instant, SystemTime},
 };
 
 use http::{Extensions, HeaderName, HeaderValue, Request, Uri, header, response::Parts};
@@ -33,9 +33,6 @@ use crate::{
     watched::Watched,
 };
 
-/// How long after a failure a token that is still good is not refreshed again.
-const REFRESH_PAUSE: Duration = Duration::from_secs(30);
-
 /// How many tasks a request starts, one after the other, if their runtimes end. One that ends drops new tasks at once.
 const MAX_TASKS: usize = 3;
 
@@ -53,7 +50,7 @@ pub struct OAuth<R>(pub(super) Arc<Shared<R>>);
 pub(super) struct Shared<R> {
     pub(super) state: Watched<State>,
     epoch: Instant,
-    server: Url,
+    pub(super) server: Url,
     pub(super) transport: Arc<dyn AuthTransport<R>>,
     pub(super) store: Arc<dyn TokenStore>,
     pub(super) user_agent: Option<Arc<dyn UserAgent>>,
@@ -76,8 +73,6 @@ pub(super) struct State {
     pub(super) changes: u64,
     /// How the last sign-out has failed.
     pub(super) sign_out_error: Option<AuthError>,
-    /// Until when a token that is about to expire is not refreshed again.
-    pub(super) pause: Option<Instant>,
 }
 
 impl State {
@@ -277,7 +272,7 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         if let Some(policy) = policy {
             client.set_policy(policy);
         }
-        let state = Watched::new(State { client, is_driven: false, changes: 0, sign_out_error: None, pause: None });
+        let state = Watched::new(State { client, is_driven: false, changes: 0, sign_out_error: None });
         let epoch = Instant::now();
         let runtime = Mutex::default();
         let shared = Shared { state, epoch, server, transport, store, user_agent, signer, proofs, assertions, runtime };
@@ -351,11 +346,10 @@ impl<R: AuthRuntime> Shared<R> {
         // A token that has just been loaded may be about to expire as well.
         for _ in 0..2 {
             let now = self.now();
-            let (is_refresh, waits) = self.state.update(|State { client, pause, .. }| {
+            let (is_refresh, waits) = self.state.update(|State { client, .. }| {
                 let was_busy = client.is_busy();
                 let asks_user = client.poll_timeout().is_some();
                 let is_late = if asks_user { client.is_expired(now) } else { client.is_about_to_expire(now) };
-                let is_late = is_late && pause.is_none_or(|until| until <= Instant::now());
                 if is_late {
                     client.refresh(now);
                 }
@@ -366,9 +360,6 @@ impl<R: AuthRuntime> Shared<R> {
             }
             self.settle(State::is_busy).await?;
             if is_refresh {
-                self.state.update(|state| {
-                    state.pause = state.client.error().map(|_| Instant::now() + REFRESH_PAUSE);
-                });
                 break;
             }
         }

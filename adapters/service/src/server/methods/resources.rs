@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{
-    connection::ServerRole,
+    connection::{SendError, ServerRole},
     protocol::Method,
     schema::{
         EmptyResult, ListResourceTemplatesParams, ListResourceTemplatesResult, ListResourcesParams,
@@ -29,9 +29,11 @@ use crate::{
     },
     server::{
         catalog::{FoundResource, ResourceHandler},
+        client_key::ClientKey,
         required_scopes::lacks_scopes,
         resource::Begun,
         routes::{Request, Route, SentRequest},
+        scopes::has_scopes,
         visible_items::VisibleItems,
     },
 };
@@ -110,60 +112,79 @@ impl SessionState<ServerRole> {
             return refused.map(|()| None);
         }
         if let Some(origin) = handler.origin() {
+            let client = ClientKey::of(inbound.connection, self.calls.number());
             let run = move |context: &Context| {
                 let context = context.clone();
-                origin.subscribe(&uri).map(move |subscribed| {
-                    // Held until the client is a subscriber.
-                    let _begun = subscribed.map_err(|failure| context.explain(failure))?;
+                origin.subscribe(&uri, &client).map(move |subscribed| {
+                    let begun = subscribed.map_err(|failure| context.explain(failure))?;
                     let (shared, limits) = (&context.shared, context.shared.app.0.subscription_limits);
-                    shared.state.subscriptions.insert(uri, limits).map(|()| EmptyResult::default())
+                    shared.state.subscriptions.insert(uri, begun, limits).map(|()| EmptyResult::default())
                 })
             };
             return Ok(Some(self.handler_job(inbound, inbound.meta(), HandlerKind::Async, of_any_result(run))));
         }
         Ok(self.answer(inbound, move |shared| {
-            shared.state.subscriptions.insert(uri, shared.app.0.subscription_limits).map(|()| EmptyResult::default())
+            let limits = shared.app.0.subscription_limits;
+            shared.state.subscriptions.insert(uri, None, limits).map(|()| EmptyResult::default())
         }))
     }
 
-    /// Returns whether a subscription without a session names resources of other servers and no tasks
-    /// (2026-07-28). The other servers begin to notify of the resources in any case.
-    pub(in crate::server) fn listens_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> bool {
-        let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else { return false };
-        let names_tasks = notifications.task_ids.is_some_and(|tasks| !tasks.is_empty());
-        if names_tasks {
-            self.subscribe_to_origins(inbound).into_iter().for_each(|begun| drop(Deferred::poll_once(begun)));
-        }
-        !names_tasks
-    }
-
-    /// Accepts a subscription when the other servers notify of the resources that it names, or cannot.
+    /// Accepts a subscription without a session that names no tasks, when the other servers notify of the resources
+    /// that it names, or cannot (2026-07-28).
     pub(in crate::server) fn listen_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Option<Job> {
-        let (begun, connection, key) = (self.subscribe_to_origins(inbound), inbound.connection.clone(), inbound.key);
-        Some(Job::future(Schedule::Concurrent, async move {
-            // Held until the client is a subscriber.
-            let mut held = Vec::new();
-            for subscribed in begun {
-                // Without its server the subscription is silent.
-                held.extend(subscribed.await);
-            }
-            // It is only ever refused as busy.
-            let accept = || connection.update(|conn, _| conn.accept_subscription(key, |_| false));
-            let _ = connection.when_writable(accept).await;
-            drop(held);
-        }))
+        let (connection, key) = (inbound.connection.clone(), inbound.key);
+        let accept = move || connection.update(|conn, _| conn.accept_subscription(key, |_| false));
+        Some(self.listen_job(inbound, self.subscribe_to_origins(inbound), accept))
     }
 
-    fn subscribe_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Vec<Deferred<Result<Begun, Failure>>> {
+    /// Creates the job that accepts a subscription after other servers have begun to notify of its resources.
+    pub(in crate::server) fn listen_job(
+        self: &Arc<Self>,
+        inbound: &Request<'_>,
+        origins: Vec<Deferred<Result<Begun, Failure>>>,
+        accept: impl Fn() -> Result<(), SendError> + Send + 'static,
+    ) -> Job {
+        let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
+        let in_flight = self.in_flight.begin(key, None);
+        Job::future(Schedule::Concurrent, async move {
+            let all = async {
+                let mut held: Vec<Box<dyn Send>> = Vec::new();
+                for subscribed in origins {
+                    // Without its server the subscription is silent.
+                    held.extend(subscribed.await.ok().flatten());
+                }
+                held
+            };
+            let held = in_flight.unless_cancelled(all).await.unwrap_or_default();
+            let requests = &shared.state.listen_requests;
+            // Before it can be cancelled as a subscription.
+            requests.hold(key, held);
+            let accepted = connection.when_writable(accept).await;
+            let is_open = accepted.is_ok() && connection.read(|conn| conn.context(key).is_some());
+            if !is_open {
+                requests.release(key);
+            }
+            shared.in_flight.end(key);
+        })
+    }
+
+    /// Begins to subscribe to those resources that belong to other servers, as far as the client may read them.
+    pub(in crate::server) fn subscribe_to_origins(
+        self: &Arc<Self>,
+        inbound: &Request<'_>,
+    ) -> Vec<Deferred<Result<Begun, Failure>>> {
         let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else {
             return Vec::new();
         };
         let service = &*self.app.0;
         let visible = service.visible_to(inbound);
+        let sender = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key))).principal;
+        let client = ClientKey::of(inbound.connection, self.calls.number());
         let uris = notifications.resource_subscriptions.unwrap_or_default();
         let origins = uris.iter().take(service.subscription_limits.number).filter_map(|uri| {
-            let origin = visible.find(service, uri)?.handler.origin()?;
-            Some(origin.subscribe(uri))
+            let found = visible.find(service, uri)?;
+            let origin = found.handler.origin()?;
+            has_scopes(inbound.connection, sender.as_ref(), &found.scopes).then(|| origin.subscribe(uri, &client))
         });
         origins.collect()
     }

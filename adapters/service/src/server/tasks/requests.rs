@@ -14,10 +14,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::{
-        connection_handle::ConnectionHandle,
-        job::{Job, Schedule},
-    },
+    driver_api::{connection_handle::ConnectionHandle, job::Job},
     inbound::{
         request::{InboundRequest, params},
         rpc_result::RpcResult,
@@ -80,13 +77,12 @@ impl SessionState<ServerRole> {
         wanted.sort_unstable();
         wanted.dedup();
         self.expire_tasks(&connection);
-        if self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
+        let origins = self.subscribe_to_origins(inbound);
+        if origins.is_empty() && self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
             return Ok(None);
         }
-        Ok(Some(Job::future(Schedule::Concurrent, async move {
-            // It is only ever refused as busy.
-            let _ = connection.when_writable(|| shared.try_to_listen(&connection, key, &wanted)).await;
-        })))
+        // It is only ever refused as busy.
+        Ok(Some(self.listen_job(inbound, origins, move || shared.try_to_listen(&connection, key, &wanted))))
     }
 
     fn try_to_listen(

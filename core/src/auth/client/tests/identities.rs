@@ -59,7 +59,8 @@ fn a_registration_that_the_server_has_forgotten_is_replaced_once() {
     // A server that does not know the client that it has just registered is not asked for another one.
     world.consent(&mut client, at(604));
     assert_eq!(world.store.entries.len(), 0);
-    assert_eq!(Call::new(&client).ask(&mut client, at(605)), Verdict::Fail(rejected("invalid_client")));
+    let verdict = Call::new(&client).wait(&mut world, &mut client, at(605));
+    assert_eq!(verdict, Verdict::Fail(rejected("invalid_client")));
     assert_eq!((world.opened.len(), world.count(REGISTER)), (3, 2));
 }
 

@@ -265,3 +265,48 @@ fn refresh_without_scope_keeps_granted_scopes() {
     let tokens = world.store.tokens().expect("tokens");
     assert_eq!((tokens.scopes.to_string(), tokens.requested.to_string()), ("x".into(), "a".into()));
 }
+
+#[test]
+fn refreshes_that_fail_are_repeated_after_growing_pauses() {
+    for status in [0, 403, 404, 500, 503] {
+        let mut world = World::new();
+        let mut client = authorized(&mut world);
+        world.set(TOKEN, status, &json!({}));
+        let error = match status {
+            0 => AuthError::Unavailable(None),
+            403 | 404 => AuthError::Status(status),
+            status => AuthError::Unavailable(Some(status)),
+        };
+        let mut attempts = Vec::new();
+        for now in 2..2000 {
+            let before = world.count(TOKEN);
+            // A request each second, and a client that refreshes in advance.
+            let verdict = Call::new(&client).wait(&mut world, &mut client, at(now));
+            assert_eq!(verdict, Verdict::Fail(error.clone()), "{now}");
+            client.refresh(at(now));
+            world.run(&mut client, at(now));
+            attempts.extend((world.count(TOKEN) > before).then_some(now - 2));
+        }
+        assert_eq!(attempts, [0, 1, 3, 7, 15, 31, 63, 127, 255, 511, 811, 1111, 1411, 1711], "{status}");
+        assert_eq!((world.opened.len(), world.store.refresh()), (1, Some("r1")), "nothing is lost");
+        // A success ends it, also that of another process.
+        world.grant("two", Some("r2"));
+        assert!(matches!(Call::new(&client).wait(&mut world, &mut client, at(2000)), Verdict::Fail(_)));
+        let mut other = super::client(&mut world, settings());
+        assert_eq!(Call::new(&other).wait(&mut world, &mut other, at(2000)), Verdict::Retry);
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2001)), Verdict::Retry);
+        assert_eq!(token(&client), Some("two"));
+        world.grant("three", Some("r3"));
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2002)), Verdict::Retry);
+        // The next failure begins with the shortest pause.
+        world.set(TOKEN, status, &json!({}));
+        let before = world.count(TOKEN);
+        for now in [2003, 2004] {
+            assert!(matches!(Call::new(&client).wait(&mut world, &mut client, at(now)), Verdict::Fail(_)));
+        }
+        assert_eq!(world.count(TOKEN), before + 2);
+        client.allow_authorization();
+        assert!(matches!(Call::new(&client).wait(&mut world, &mut client, at(2004)), Verdict::Fail(_)));
+        assert_eq!(world.count(TOKEN), before + 3);
+    }
+}

@@ -1,6 +1,7 @@
 //! What is stored, and what happens if it cannot be.
 
 use super::*;
+use crate::auth::RedirectError;
 
 /// Replaces what is stored, as another process does.
 fn replace(world: &mut World, access: &str, refresh: Option<&str>) {
@@ -187,4 +188,143 @@ fn registration_keeps_tokens_of_another_process() {
     world.run(&mut one, at(2));
     assert_eq!((call.ask(&mut one, at(2)), token(&one)), (Verdict::Retry, Some("one")));
     assert_eq!((world.store.refresh(), world.opened.len()), (Some("r1"), 1));
+}
+
+/// A client that could not store its tokens, and whose store gets an entry of another issuer.
+fn with_entry_of_another_issuer(world: &mut World, was_stored: bool) -> AuthClient {
+    world.store.is_broken = !was_stored;
+    let mut client = authorized(world);
+    if was_stored {
+        world.store.is_broken = true;
+        world.grant("two", Some("r2"));
+        assert_eq!(Call::new(&client).wait(world, &mut client, at(2)), Verdict::Retry);
+    }
+    assert!(!client.is_stored());
+    world.store.is_broken = false;
+    let mut other = Credentials::new(identity("other", AuthMethod::None), None);
+    other.client.issuer = "https://b.example".into();
+    world.store.put(SERVER, Some(other));
+    client
+}
+
+#[test]
+fn tokens_that_could_not_be_stored_survive_an_entry_of_another_issuer() {
+    let mut world = World::new();
+    let mut client = with_entry_of_another_issuer(&mut world, false);
+    let (_, mut theirs) = world.store.entries[SERVER].clone();
+    let own = client.credentials.as_ref().and_then(|credentials| credentials.tokens.clone());
+    theirs.tokens = own.map(|own| StoredTokens { access: Secret::new("theirs"), refresh: None, ..own });
+    world.store.put(SERVER, Some(theirs));
+    let mut call = Call::new(&client);
+    assert_eq!(call.wait(&mut world, &mut client, at(3)), Verdict::Retry);
+    assert_eq!(token(&client), Some("theirs"));
+    // The server still names the first issuer.
+    world.grant("two", Some("r2"));
+    assert_eq!(call.again(&mut client, at(4)), Verdict::Wait);
+    world.run(&mut client, at(4));
+    assert_eq!(call.ask(&mut client, at(4)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored(), world.opened.len()), (Some("two"), true, 1));
+    assert!(world.bodies(TOKEN).last().expect("a request").contains("refresh_token=r1"));
+    let (_, entry) = &world.store.entries[SERVER];
+    assert_eq!((entry.client.issuer.as_str(), entry.others.len()), ("https://as.example", 1));
+}
+
+#[test]
+fn tokens_that_another_process_has_removed_do_not_come_back() {
+    let mut world = World::new();
+    let mut client = with_entry_of_another_issuer(&mut world, true);
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(3)), Verdict::Wait);
+    assert_eq!((token(&client), world.opened.len()), (None, 2), "the user is asked");
+}
+
+#[test]
+fn a_conflict_keeps_tokens_of_another_issuer_that_could_not_be_stored() {
+    let mut world = World::new();
+    world.store.is_broken = true;
+    let mut client = authorized(&mut world);
+    // The server names another issuer, and the user signs in there.
+    world.migrate();
+    world.grant("a", Some("ra"));
+    let mut call = Call::new(&client);
+    assert_eq!(call.wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    assert_eq!(call.again(&mut client, at(2)), Verdict::Wait);
+    world.run(&mut client, at(2));
+    world.store.is_broken = false;
+    client.handle_redirect(at(4), &world.redirect("code=c")).expect("a code");
+    let store = world.run_to(&mut client, at(4), is_store);
+    // Another process has stored something meanwhile.
+    let mut theirs = Credentials::new(identity("theirs", AuthMethod::None), None);
+    theirs.client.issuer = "https://c.example".into();
+    world.store.put(SERVER, Some(theirs));
+    world.perform(&mut client, at(4), store);
+    world.run(&mut client, at(4));
+    assert_eq!((token(&client), client.is_stored()), (Some("two"), true));
+    let (_, entry) = &world.store.entries[SERVER];
+    let kept = entry.others.iter().find(|other| other.client.issuer == "https://as.example");
+    let refresh = |credentials: &Credentials| Some(credentials.tokens.as_ref()?.refresh.as_ref()?.expose().to_string());
+    assert_eq!(kept.and_then(refresh).as_deref(), Some("ra"));
+}
+
+#[test]
+fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
+    for refused in [true, false] {
+        let mut world = World::new();
+        let mut held = client(&mut world, settings());
+        let mut call = Call::new(&held);
+        assert_eq!(call.wait(&mut world, &mut held, at(0)), Verdict::Wait);
+        if refused {
+            held.handle_cancelled();
+        } else {
+            held.handle_redirect(at(1), &world.redirect("error=invalid_scope")).expect_err("it is denied");
+        }
+        assert!(matches!(call.ask(&mut held, at(1)), Verdict::Fail(_)));
+        let requests = world.requests.len();
+        assert!(matches!(Call::new(&held).wait(&mut world, &mut held, at(2)), Verdict::Fail(_)));
+        assert_eq!(world.requests.len(), requests, "only the store is read");
+        // The user signs in with another process.
+        authorized(&mut world);
+        assert_eq!(Call::new(&held).wait(&mut world, &mut held, at(3)), Verdict::Retry);
+        assert_eq!((token(&held), world.opened.len()), (Some("one"), 2));
+    }
+}
+
+#[test]
+fn tokens_that_another_process_stores_end_an_authorization_that_waits_for_the_user() {
+    let mut world = World::new();
+    let mut waiting = client(&mut world, settings());
+    let mut call = Call::new(&waiting);
+    assert_eq!(call.wait(&mut world, &mut waiting, at(0)), Verdict::Wait);
+    let found = |world: &World| world.store.entries.get(SERVER).cloned();
+    // What is stored now is the registration of this client.
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(matches!(waiting.step, Step::Browser(_)));
+    authorized(&mut world);
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(!waiting.is_busy());
+    assert_eq!((call.ask(&mut waiting, at(2)), token(&waiting)), (Verdict::Retry, Some("one")));
+    // A redirect that comes after that belongs to no authorization.
+    let late = world.redirect("code=c");
+    assert_eq!(waiting.handle_redirect(at(3), &late), Err(RedirectError::Used));
+    accept(&mut waiting);
+
+    // Tokens without the scopes that are wanted are used, and do not end it.
+    let mut call = Call::refused(&waiting, 403, &insufficient("b"));
+    assert_eq!(call.wait(&mut world, &mut waiting, at(4)), Verdict::Wait);
+    replace(&mut world, "theirs", Some("r-theirs"));
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(matches!(waiting.step, Step::Browser(_)));
+    assert_eq!(token(&waiting), Some("theirs"));
+    let (_, mut credentials) = found(&world).expect("an entry");
+    if let Some(tokens) = &mut credentials.tokens {
+        tokens.scopes = Scopes::of(["a", "b"]).expect("scopes");
+        tokens.access = Secret::new("more");
+    }
+    world.store.put(SERVER, Some(credentials));
+    waiting.handle_stored_meanwhile(found(&world));
+    assert!(!waiting.is_busy());
+    assert_eq!((call.ask(&mut waiting, at(5)), token(&waiting)), (Verdict::Retry, Some("more")));
+    // Without an authorization nothing is taken over.
+    replace(&mut world, "later", None);
+    waiting.handle_stored_meanwhile(found(&world));
+    assert_eq!(token(&waiting), Some("more"));
 }

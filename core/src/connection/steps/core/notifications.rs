@@ -22,7 +22,7 @@ impl Engine {
     ) -> Option<Event<'a>> {
         let Some(known) = method.known() else {
             // Custom notifications may arrive at any time.
-            return Some(Event::Notification { method, params });
+            return Some(Event::Notification { method, params, related_call: self.related_call() });
         };
         if known.kind() == MethodKind::Request {
             return self.violation(Violation::WrongKind(known));
@@ -52,9 +52,14 @@ impl Engine {
                 {
                     self.as_client().handle_task_status(task);
                 }
-                Some(Event::Notification { method, params })
+                Some(Event::Notification { method, params, related_call: self.related_call() })
             }
         }
+    }
+
+    /// Returns the request of this side on whose stream the current frame arrived.
+    fn related_call(&self) -> Option<CallId> {
+        self.arrival.as_ref()?.related_call
     }
 
     /// Removes a response of the connection itself that waits to be written. Returns whether there was one.
@@ -81,15 +86,15 @@ impl Engine {
             self.stats.cancelled += u64::from(taken_back);
             return None;
         };
-        if self.end_subscription(key) {
+        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
+        if let Some(ended) = self.end_subscription(key) {
             self.cancel_request(key);
             self.release(key);
-            return None;
+            return ended.is_of_application.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) });
         }
         let open = matches!(self.requests.get(key), Some((_, State::Open)));
         self.cancel_request(key);
         self.stats.cancelled += 1;
-        let reason = params.member("reason").and_then(|reason| reason.decode().ok()).map(Cow::Owned);
         // It may have been the last open request.
         self.check_drained();
         open.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) })

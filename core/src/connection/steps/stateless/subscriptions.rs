@@ -8,7 +8,7 @@ use crate::{
         engine::Engine,
         json_splice,
         state::{
-            subscriptions::PendingSubscription,
+            subscriptions::{ActiveSubscription, PendingSubscription},
             tags::{Origin, RequestTag},
         },
         types::{CloseReason, Event, SendError, Violation},
@@ -100,7 +100,7 @@ impl Engine {
             self.subscriptions.pending.insert(key, PendingSubscription { id, filter: requested, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }
-        self.open_subscription(key, id, requested);
+        self.open_subscription(key, ActiveSubscription { id, filter: requested, is_of_application: false });
         None
     }
 
@@ -126,7 +126,7 @@ impl Engine {
         }
         filter.task_ids.iter_mut().for_each(|tasks| tasks.retain(|task| is_there(task)));
         self.counts(key, described.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&filter)));
-        self.open_subscription(key, id, filter);
+        self.open_subscription(key, ActiveSubscription { id, filter, is_of_application: true });
         Ok(())
     }
 
@@ -140,17 +140,17 @@ impl Engine {
     }
 
     /// Queues the acknowledgement of a subscription and makes it active.
-    fn open_subscription(&mut self, key: ReplyKey, id: RequestId, honoured: SubscriptionFilter) {
+    fn open_subscription(&mut self, key: ReplyKey, active: ActiveSubscription) {
         // The request stays open until the client or the server ends the subscription.
         self.requests.set_deadline(key, None);
         let version = self.version_of(key);
-        self.push_tagged(key, &id, Method::SubscriptionsAcknowledged, |out| {
+        self.push_tagged(key, &active.id, Method::SubscriptionsAcknowledged, |out| {
             out.extend_from_slice(b"{\"notifications\":");
-            honoured.append_at(version, &mut JsonLine::new(out))?;
+            active.filter.append_at(version, &mut JsonLine::new(out))?;
             out.push(b'}');
             Ok(())
         });
-        self.subscriptions.active.insert(key, (id, honoured));
+        self.subscriptions.active.insert(key, active);
     }
 
     /// Returns the part of a filter that is covered by the capabilities of this server.
@@ -302,15 +302,15 @@ impl Engine {
         }
     }
 
-    /// Removes a subscription. Returns whether it was active.
-    pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> bool {
-        self.subscriptions.allocated_mut().is_some_and(|subscriptions| subscriptions.end(key))
+    /// Removes a subscription, and returns it if it was active.
+    pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> Option<ActiveSubscription> {
+        self.subscriptions.allocated_mut()?.end(key)
     }
 
     /// Ends every active subscription with its result, followed by the cancellation that some clients wait for.
     pub(crate) fn end_subscriptions(&mut self) {
         let Some(subscriptions) = self.subscriptions.allocated_mut() else { return };
-        for (key, (id, _)) in core::mem::take(&mut subscriptions.active) {
+        for (key, ActiveSubscription { id, .. }) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
             let result = SubscriptionsListenResult::of(&id).map_err(SendError::from).and_then(|result| {
                 self.queue_response(key, Ok(&|out| result.append_at(version, &mut JsonLine::new(out))))

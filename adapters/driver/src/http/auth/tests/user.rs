@@ -17,7 +17,6 @@ fn a_token_that_is_still_good_is_sent_while_the_user_is_asked_for_more_scopes() 
         let mut challenged = Box::pin(oauth.challenged(&mut refusal));
         assert!(poll(challenged.as_mut()).is_pending());
         block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
-        oauth.0.state.update(|state| state.pause = None);
         let mut request = request();
         let mut other = Box::pin(oauth.authorize(&mut request));
         assert_eq!(poll(other.as_mut()).is_ready(), is_sent);
@@ -134,4 +133,25 @@ fn user_is_asked_again_only_after_the_token_was_accepted() {
         let is_accepted = status == Some(StatusCode::ACCEPTED);
         assert_eq!(asked.load(Ordering::Relaxed), 1 + usize::from(is_accepted), "{status:?}");
     }
+}
+
+#[test]
+fn tokens_of_another_process_end_an_authorization_that_waits_for_the_user() {
+    FIRES_SOON.set(true);
+    let server = Server::default();
+    let user_agent = Headless::new(redirect_uri(), |_| pending());
+    let tokens = store(3600);
+    let shared = Arc::new(MemoryTokenStore::default());
+    let oauth = builder(&server, shared.clone()).user_agent(user_agent).build().expect("random bytes");
+    let (value, mut refusal) = send(&oauth);
+    assert_eq!(value, "");
+    let mut waiting = Box::pin(oauth.challenged(&mut refusal));
+    assert!(poll(waiting.as_mut()).is_pending());
+    block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
+    let (_, credentials) = tokens.load(SERVER).expect("in memory").expect("tokens");
+    let (generation, _) = shared.load(SERVER).expect("in memory").expect("a registration");
+    let stored = shared.replace(SERVER, Some(generation), Some(&credentials)).expect("in memory");
+    assert!(matches!(stored, StoreReply::Stored(_)));
+    assert!(block_on(waiting), "it is sent again");
+    assert!(send(&oauth).0.starts_with("Bearer "));
 }

@@ -46,7 +46,7 @@ impl Process {
         };
         let token = |token: TokenId| it.token_id - token.0;
         let mut text = format!(
-            "{}{step}{:?}{:?}{:?}{:?}{:?}{:?}{:?}{}{}{}{}",
+            "{}{step}{:?}{:?}{:?}{:?}{:?}{:?}{:?}{}{}{}{}{}{:?}",
             it.step.name(),
             it.goal,
             counts(it.counts_before),
@@ -59,6 +59,8 @@ impl Process {
             it.overwrites,
             it.metadata.is_some(),
             it.new_until.is_some(),
+            it.stored.len(),
+            it.pause_length(),
         );
         for state in &self.calls {
             text += &match state {

@@ -1,0 +1,204 @@
+//! The resources of a backend that clients are subscribed to, and the subscriptions of the proxy to them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::server::client_key::{ClientKey, has_share};
+
+/// The resources of a backend that clients are subscribed to, by URI.
+#[derive(Default)]
+pub(super) struct Watches {
+    all: BTreeMap<String, Watch>,
+    /// The resources whose subscription at the backend may have to change.
+    changed: BTreeSet<String>,
+    /// How many of them each client has subscribed to first.
+    owned: BTreeMap<ClientKey, usize>,
+}
+
+/// A resource that a client is subscribed to, or was until its subscription at the backend has ended.
+struct Watch {
+    /// The number of subscriptions of clients.
+    holders: usize,
+    /// The client that subscribed first. It counts as its share.
+    owner: ClientKey,
+    at_backend: AtBackend,
+    /// Why the backend has refused the subscription.
+    refused: Option<String>,
+}
+
+/// A subscription of the proxy.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum AtBackend {
+    Nothing,
+    /// A request for it, or for its end, is in flight.
+    Changing,
+    Active,
+}
+
+/// What is to be done for a resource.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Change {
+    Subscribe(String),
+    Unsubscribe(String),
+}
+
+/// The state of a subscription, for a client that waits for it.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) enum Watched {
+    Active,
+    Refused(String),
+    Waiting,
+}
+
+impl Watches {
+    /// Adds a subscription of a client. Returns whether there is room: the resources are at most `max`, and those of
+    /// one client at most its share.
+    pub(super) fn hold(&mut self, uri: &str, client: &ClientKey, max: usize) -> bool {
+        if let Some(watch) = self.all.get_mut(uri) {
+            watch.holders += 1;
+            if watch.refused.take().is_some() {
+                // It may succeed now.
+                self.changed.insert(uri.to_owned());
+            }
+            return true;
+        }
+        if !has_share(max, self.all.len(), self.owned.get(client).copied().unwrap_or(0)) {
+            return false;
+        }
+        let (owner, at_backend) = (client.clone(), AtBackend::Nothing);
+        self.all.insert(uri.to_owned(), Watch { holders: 1, owner, at_backend, refused: None });
+        *self.owned.entry(client.clone()).or_default() += 1;
+        self.changed.insert(uri.to_owned());
+        true
+    }
+
+    /// Removes a subscription of a client. Returns whether the one at the backend is to change.
+    pub(super) fn release(&mut self, uri: &str) -> bool {
+        let Some(watch) = self.all.get_mut(uri) else { return false };
+        watch.holders -= 1;
+        if watch.holders > 0 {
+            return false;
+        }
+        match watch.at_backend {
+            AtBackend::Nothing => {
+                self.remove(uri);
+                false
+            }
+            AtBackend::Changing => false,
+            AtBackend::Active => self.changed.insert(uri.to_owned()),
+        }
+    }
+
+    fn remove(&mut self, uri: &str) {
+        self.changed.remove(uri);
+        let Some(watch) = self.all.remove(uri) else { return };
+        if let Some(owned) = self.owned.get_mut(&watch.owner) {
+            *owned -= 1;
+            if *owned == 0 {
+                self.owned.remove(&watch.owner);
+            }
+        }
+    }
+
+    /// Returns whether a client is subscribed to a resource, or to one above it.
+    pub(super) fn concerns(&self, uri: &str) -> bool {
+        let is_held = |wanted: &String| self.all.get(wanted).is_some_and(|watch| watch.holders > 0);
+        let is_below = |wanted: &&String| uri.strip_prefix(&***wanted).is_some_and(|rest| rest.starts_with('/'));
+        self.all.get(uri).is_some_and(|watch| watch.holders > 0) || self.all.keys().filter(is_below).any(is_held)
+    }
+
+    pub(super) fn state(&self, uri: &str) -> Watched {
+        match self.all.get(uri) {
+            Some(Watch { refused: Some(why), .. }) => Watched::Refused(why.clone()),
+            Some(Watch { at_backend: AtBackend::Active, .. }) => Watched::Active,
+            _ => Watched::Waiting,
+        }
+    }
+
+    /// Notes that the connection to the backend has ended: all subscriptions have to be made again.
+    pub(super) fn disconnected(&mut self) {
+        let unheld: Vec<_> =
+            self.all.iter().filter(|(_, watch)| watch.holders == 0).map(|(uri, _)| uri.clone()).collect();
+        unheld.iter().for_each(|uri| self.remove(uri));
+        for watch in self.all.values_mut() {
+            (watch.at_backend, watch.refused) = (AtBackend::Nothing, None);
+        }
+        self.changed = self.all.keys().cloned().collect();
+    }
+
+    pub(super) fn has_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Notes that the subscription to all resources has to be made again.
+    pub(super) fn changed(&mut self) {
+        let first = self.all.keys().next().cloned();
+        self.changed.extend(first);
+    }
+
+    /// Takes out the next change of a subscription in a session.
+    pub(super) fn next_change(&mut self) -> Option<Change> {
+        while let Some(uri) = self.changed.pop_first() {
+            let Some(watch) = self.all.get_mut(&uri) else { continue };
+            match (watch.at_backend, watch.holders) {
+                (AtBackend::Nothing, 1..) if watch.refused.is_none() => {
+                    watch.at_backend = AtBackend::Changing;
+                    return Some(Change::Subscribe(uri));
+                }
+                (AtBackend::Active, 0) => {
+                    watch.at_backend = AtBackend::Changing;
+                    return Some(Change::Unsubscribe(uri));
+                }
+                _ => {}
+            }
+        }
+        None
+    }
+
+    /// Takes out the changes of a subscription to all resources together (2026-07-28). Returns the resources that it
+    /// has to name, with those that are new.
+    pub(super) fn take_changes(&mut self) -> (Vec<String>, Vec<String>) {
+        self.changed.clear();
+        let (mut named, mut new) = (Vec::new(), Vec::new());
+        for (uri, watch) in self.all.iter_mut().filter(|(_, watch)| watch.holders > 0 && watch.refused.is_none()) {
+            match watch.at_backend {
+                AtBackend::Nothing => {
+                    watch.at_backend = AtBackend::Changing;
+                    new.push(uri.clone());
+                    named.push(uri.clone());
+                }
+                AtBackend::Active => named.push(uri.clone()),
+                AtBackend::Changing => {}
+            }
+        }
+        (named, new)
+    }
+
+    /// Notes the outcome of a request to subscribe.
+    pub(super) fn subscribed(&mut self, uri: &str, outcome: &Result<(), String>) {
+        let Some(watch) = self.all.get_mut(uri) else { return };
+        watch.at_backend = if outcome.is_ok() { AtBackend::Active } else { AtBackend::Nothing };
+        match (outcome, watch.holders) {
+            (Ok(()), 0) => _ = self.changed.insert(uri.to_owned()),
+            (Ok(()), _) => {}
+            (Err(_), 0) => self.remove(uri),
+            (Err(why), _) => watch.refused = Some(why.clone()),
+        }
+    }
+
+    /// Notes that the subscription at the backend has ended.
+    pub(super) fn unsubscribed(&mut self, uri: &str) {
+        let Some(watch) = self.all.get_mut(uri) else { return };
+        watch.at_backend = AtBackend::Nothing;
+        if watch.holders == 0 {
+            self.remove(uri);
+        } else {
+            self.changed.insert(uri.to_owned());
+        }
+    }
+
+    /// Returns the resources with a subscription at the backend.
+    pub(super) fn active(&self) -> impl Iterator<Item = (&String, bool)> {
+        let active = self.all.iter().filter(|(_, watch)| watch.at_backend == AtBackend::Active);
+        active.map(|(uri, watch)| (uri, watch.holders > 0))
+    }
+}
