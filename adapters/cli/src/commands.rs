@@ -5,9 +5,11 @@ use std::{fs, path::Path, sync::mpsc::Receiver};
 use mcp_blocking::Client;
 use mcp_proto::{
     protocol::{Capability, Era},
-    schema::{CompletionReference, LoggingLevel, PromptReference, ResourceTemplateReference, SubscriptionFilter, Tool},
+    schema::{
+        CompletionReference, Encode, LoggingLevel, PromptReference, ResourceTemplateReference, SubscriptionFilter,
+    },
 };
-use mcp_service::{CallError, block_on};
+use mcp_service::block_on;
 use serde_json::Value;
 
 use crate::{
@@ -84,49 +86,39 @@ fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Res
                 ListKind::Prompts => "Prompts",
             })?;
         }
-        let is_json = options.json;
-        block_on(async {
-            match kind {
-                ListKind::Tools => {
-                    let mut all = client.all_tools();
-                    while let Some(it) = all.try_next().await? {
-                        if is_json { show::json(&it) } else { show::item(&it.name, it.description.as_deref()) }?;
-                    }
-                }
-                ListKind::Resources => {
-                    let mut all = client.all_resources();
-                    while let Some(it) = all.try_next().await? {
-                        if is_json { show::json(&it) } else { show::item(&it.uri, it.description.as_deref()) }?;
-                    }
-                }
-                ListKind::Templates => {
-                    let mut all = client.all_resource_templates();
-                    while let Some(it) = all.try_next().await? {
-                        let about = it.description.as_deref();
-                        if is_json { show::json(&it) } else { show::item(&it.uri_template, about) }?;
-                    }
-                }
-                ListKind::Prompts => {
-                    let mut all = client.all_prompts();
-                    while let Some(it) = all.try_next().await? {
-                        if is_json { show::json(&it) } else { show::item(&it.name, it.description.as_deref()) }?;
-                    }
+        match kind {
+            ListKind::Tools => {
+                for it in block_on(client.all_tools().try_collect())? {
+                    show_item(options, &it, &it.name, it.description.as_deref())?;
                 }
             }
-            Ok::<_, Failed>(())
-        })?;
+            ListKind::Resources => {
+                for it in block_on(client.all_resources().try_collect())? {
+                    show_item(options, &it, &it.uri, it.description.as_deref())?;
+                }
+            }
+            ListKind::Templates => {
+                for it in block_on(client.all_resource_templates().try_collect())? {
+                    show_item(options, &it, &it.uri_template, it.description.as_deref())?;
+                }
+            }
+            ListKind::Prompts => {
+                for it in block_on(client.all_prompts().try_collect())? {
+                    show_item(options, &it, &it.name, it.description.as_deref())?;
+                }
+            }
+        }
     }
     Ok(())
 }
 
-fn all_tools(client: &Client) -> Result<Vec<Tool>, CallError> {
-    block_on(async {
-        let (mut pages, mut tools) = (client.all_tools(), Vec::new());
-        while let Some(tool) = pages.try_next().await? {
-            tools.push(tool);
-        }
-        Ok(tools)
-    })
+fn show_item<T: Encode>(
+    options: &ConnectionOptions,
+    item: &T,
+    name: &str,
+    description: Option<&str>,
+) -> Result<(), Failed> {
+    if options.json { show::json(item) } else { show::item(name, description) }
 }
 
 fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptions) -> Result<(), Failed> {
@@ -134,7 +126,7 @@ fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptio
     let schema = if given.is_empty() || is_whole {
         Value::Null
     } else {
-        let tools = all_tools(client)?;
+        let tools = block_on(client.all_tools().try_collect())?;
         match tools.iter().find(|tool| tool.name == name) {
             Some(tool) => serde_json::to_value(&tool.input_schema)?,
             // It may be hidden; the server decides.
@@ -177,7 +169,11 @@ fn subscribe(
             resource_subscriptions: Some(uris.to_vec()).filter(|uris| !uris.is_empty()),
             ..SubscriptionFilter::default()
         };
-        Some(client.listen(filter)?.wait()?)
+        let subscription = client.listen(filter)?.wait()?;
+        if let Some(missing) = subscription.missing().resource_subscriptions.filter(|missing| !missing.is_empty()) {
+            return Err(Failed::refused(format!("the server does not notify of changes of {}", missing.join(", "))));
+        }
+        Some(subscription)
     } else {
         for uri in uris {
             client.subscribe(uri)?.wait()?;
@@ -199,7 +195,8 @@ fn subscribe(
 }
 
 fn generate(client: &Client, output: Option<&Path>) -> Result<(), Failed> {
-    let tools: Vec<_> = all_tools(client)?.iter().map(ToolSchema::of).collect::<Result<_, _>>()?;
+    let tools = block_on(client.all_tools().try_collect())?;
+    let tools: Vec<_> = tools.iter().map(ToolSchema::of).collect::<Result<_, _>>()?;
     let about = &client.server().server_info;
     let text = module(&format!("{} {}", about.name, about.version), &tools);
     match output {

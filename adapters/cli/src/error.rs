@@ -23,6 +23,11 @@ impl Failed {
         Self { exit: 2, why: why.into() }
     }
 
+    /// The server has refused the request, or a part of it.
+    pub(crate) fn refused(why: impl Into<String>) -> Self {
+        Self { exit: 4, why: why.into() }
+    }
+
     /// There is no connection.
     pub(crate) fn connection(error: &dyn Error) -> Self {
         Self { exit: 3, why: chain(error) }

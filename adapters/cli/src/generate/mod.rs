@@ -55,7 +55,9 @@ pub(crate) fn module(server: &str, tools: &[ToolSchema]) -> String {
         let output = tool.output.as_ref().map(|schema| types.of_output(&format!("{name}Result"), schema));
         let function = functions.take(snake_case(&tool.name));
         methods.push('\n');
-        comment(&mut methods, "    ", &tool.description);
+        let description = Some(&tool.description).filter(|description| !description.trim().is_empty());
+        let description = description.cloned().unwrap_or_else(|| format!("Calls the tool `{}`.", tool.name));
+        comment(&mut methods, "    ", &description);
         let parameter = input.map_or_else(String::new, |input| format!(", arguments: &{input}"));
         let arguments = if parameter.is_empty() { "()" } else { "arguments" };
         let (call, result) = match output {

@@ -151,7 +151,7 @@ impl Types {
             }
             "array" => match schema.get("items") {
                 Some(items) if items.is_object() => {
-                    format!("Vec<{}>", self.of(source, items, &format!("{name}Item"), depth + 1))
+                    format!("Vec<{}>", unboxed(self.of(source, items, &format!("{name}Item"), depth + 1)))
                 }
                 _ => format!("Vec<{VALUE}>"),
             },
@@ -165,7 +165,7 @@ impl Types {
                     }
                     Some(values) if values.is_object() && !has_members => {
                         let values = self.of(source, values, &format!("{name}Value"), depth + 1);
-                        format!("std::collections::BTreeMap<String, {values}>")
+                        format!("std::collections::BTreeMap<String, {}>", unboxed(values))
                     }
                     _ if has_members => VALUE.into(),
                     _ => MAP.into(),
@@ -233,6 +233,14 @@ impl Types {
 
 const VALUE: &str = "serde_json::Value";
 const MAP: &str = "serde_json::Map<String, serde_json::Value>";
+
+/// Returns the type in a box: a list needs none.
+fn unboxed(inner: String) -> String {
+    match inner.strip_prefix("Box<").and_then(|rest| rest.strip_suffix('>')) {
+        Some(inner) => inner.to_owned(),
+        None => inner,
+    }
+}
 
 fn optional(inner: String, is_optional: bool) -> String {
     if is_optional && !inner.starts_with("Option<") { format!("Option<{inner}>") } else { inner }

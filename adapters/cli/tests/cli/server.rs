@@ -118,6 +118,7 @@ pub(crate) fn service() -> Service {
             Prompt::new("greet", |user: User| format!("Hello {}", user.id))
                 .complete("id", |request: CompletionRequest| known(&request.value)),
         )
+        .subscriptions()
         .build()
         .expect("a good service")
 }
