@@ -152,8 +152,10 @@
 //!         if call.name() == Some("open") && call.context().info().principal.is_none() {
 //!             return Err("Authentication required".into());
 //!         }
+//!         let began = call.context().now();
 //!         let completed = next.run().await;
-//!         eprintln!("{} took {:?}: {:?}", call.method(), completed.elapsed(), completed.kind());
+//!         let elapsed = call.context().now().saturating_since(began);
+//!         eprintln!("{} took {elapsed:?}: {:?}", call.method(), completed.kind());
 //!         Ok(completed)
 //!     })
 //!     .build()?;

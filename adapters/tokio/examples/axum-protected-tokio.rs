@@ -100,8 +100,10 @@ fn service(metrics: Metrics) -> Result<Service, RegisterError> {
         .layer(move |request, next| {
             let metrics = metrics.clone();
             async move {
+                let began = request.context().now();
                 let completed = next.run().await;
-                metrics.count(request.method(), completed.kind(), completed.elapsed());
+                let elapsed = request.context().now().saturating_since(began);
+                metrics.count(request.method(), completed.kind(), elapsed);
                 Ok(completed)
             }
         })

@@ -9,7 +9,8 @@ use mcp_proto::{
     wire::JsonObject,
 };
 use mcp_service::{
-    Application, ConnectionHandle, IncomingRequest, Next, ServerSession, Service, ServiceBuilder, Tool, Waiters,
+    Application, Completed, ConnectionHandle, Deferred, Failure, IncomingRequest, Middleware, Next, ServerSession,
+    Service, ServiceBuilder, Tool, Waiters,
 };
 use serde::Deserialize;
 
@@ -88,8 +89,25 @@ pub(super) fn cases() -> Vec<Case> {
     let service = || Service::builder("bench", "1");
     vec![
         Case::new("service", "a call", move || work(service())),
-        Case::new("service", "a call with a middleware that does nothing", move || {
-            work(service().layer(async |_: IncomingRequest, next: Next| Ok(next.run().await)))
+        Case::new("service", "a call with a middleware that does nothing", move || work(service().layer(nothing))),
+        Case::new("service", "a call with a middleware type that does nothing", move || {
+            work(service().with_layer(Nothing))
+        }),
+        Case::new("service", "a call with three that do nothing", move || {
+            work(service().layer(nothing).layer(nothing).layer(nothing))
         }),
     ]
+}
+
+async fn nothing(_: IncomingRequest, next: Next) -> Result<Completed, Failure> {
+    Ok(next.run().await)
+}
+
+/// A middleware without a future.
+struct Nothing;
+
+impl Middleware for Nothing {
+    fn handle(&self, _: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
+        next.run().map(Ok)
+    }
 }

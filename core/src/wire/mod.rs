@@ -29,5 +29,5 @@ pub use json::{Json, JsonObject};
 pub use message::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message};
 #[cfg(feature = "http")]
 pub(crate) use offsets::MessageOffsets;
-pub use raw::{OwnedRawJson, RawJson, decode_params};
+pub use raw::{OwnedRawJson, RawJson, RawJsonBuffer, decode_params};
 pub use text::{quote, text};

@@ -1,7 +1,7 @@
 //! A JSON value as a part of the frame that holds it.
 
 use alloc::{borrow::Cow, string::String};
-use core::{fmt, iter, mem};
+use core::{fmt, iter, mem, ops::Range};
 
 use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 
@@ -237,6 +237,68 @@ impl fmt::Debug for OwnedRawJson {
     }
 }
 
+/// A buffer for the text of a JSON value and the place of one of its parts. It can be reused.
+#[derive(Debug, Default)]
+pub struct RawJsonBuffer {
+    /// The text of the value; empty if there is none.
+    text: String,
+    part: Range<usize>,
+}
+
+impl RawJsonBuffer {
+    /// Copies a value into the buffer, which grows if it is too small. `part` is a part of the value, borrowed from the
+    /// same text; any other one is ignored.
+    pub fn set(&mut self, value: &RawJson<'_>, part: Option<&RawJson<'_>>) {
+        self.text.clear();
+        self.text.push_str(&value.text);
+        self.part = part.and_then(|part| place(&value.text, &part.text)).unwrap_or_default();
+    }
+
+    /// Removes the value. The memory is kept unless it is larger than `max` bytes.
+    pub fn clear(&mut self, max: usize) {
+        self.part = 0..0;
+        if self.text.capacity() > max {
+            self.text = String::new();
+        } else {
+            self.text.clear();
+        }
+    }
+
+    /// Returns the value, if there is one.
+    #[must_use]
+    pub fn get(&self) -> Option<RawJson<'_>> {
+        (!self.text.is_empty()).then(|| RawJson::trusted(&self.text))
+    }
+
+    /// Returns a member of the value, as [`RawJson::member`] does.
+    #[must_use]
+    pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
+        let mut value = None;
+        walk(&self.text, |found, text| {
+            if found.is(name) {
+                value = Some(text);
+            }
+            true
+        });
+        value.map(RawJson::trusted)
+    }
+
+    /// Returns the part of the value, if its place is known.
+    #[must_use]
+    pub fn part(&self) -> Option<RawJson<'_>> {
+        // No JSON text is empty.
+        let part = self.text.get(self.part.clone()).filter(|part| !part.is_empty())?;
+        Some(RawJson::trusted(part))
+    }
+}
+
+/// Returns the place of a part that borrows from `text`.
+fn place(text: &str, part: &str) -> Option<Range<usize>> {
+    let start = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
+    let end = start + part.len();
+    (end <= text.len()).then_some(start..end)
+}
+
 /// Decodes params. Absent params are decoded like `{}`.
 ///
 /// # Errors
@@ -267,5 +329,34 @@ impl From<RawJson<'_>> for Json {
 impl fmt::Debug for RawJson<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.text)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn buffer_keeps_the_place_of_a_borrowed_part() {
+        let raw = RawJson::trusted(r#"{"name":"a","arguments":{"b":1}}"#);
+        let mut buffer = RawJsonBuffer::default();
+        assert!(buffer.get().is_none() && buffer.part().is_none());
+        for _ in 0..2 {
+            buffer.set(&raw, raw.member("arguments").as_ref());
+            assert_eq!(buffer.get().as_ref(), Some(&raw));
+            assert_eq!(buffer.part().expect("it is known").get(), r#"{"b":1}"#);
+            buffer.clear(1 << 10);
+            assert!(buffer.get().is_none() && buffer.part().is_none());
+        }
+        // A part of another text has no place.
+        buffer.set(&raw, None);
+        assert_eq!(buffer.member("arguments").expect("it is there").get(), r#"{"b":1}"#);
+        for other in [raw.member("arguments").map(RawJson::into_owned), Some(RawJson::trusted("{}")), None] {
+            buffer.set(&raw, other.as_ref());
+            assert_eq!(buffer.get().as_ref(), Some(&raw));
+            assert!(buffer.part().is_none());
+        }
+        buffer.clear(1);
+        assert_eq!(buffer.text.capacity(), 0);
     }
 }

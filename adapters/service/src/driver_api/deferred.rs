@@ -91,19 +91,21 @@ impl<F: Future + Send + 'static> FutureSlot<F> {
     pub(crate) fn poll_once(&self, future: F) -> Deferred<F::Output> {
         // User code runs under this lock, so other threads do not wait for it: they allocate instead.
         let mut slot = match self.0.try_lock() {
-            Ok(slot) => Some(slot),
-            Err(TryLockError::Poisoned(slot)) => Some(slot.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
+            Ok(slot) => slot,
+            Err(error) => {
+                if let TryLockError::Poisoned(_) = error {
+                    self.0.clear_poison();
+                }
+                return Deferred::poll_once(future);
+            }
         };
-        let free = slot.as_mut().and_then(|slot| slot.take());
-        let mut polled = PolledFuture(free.unwrap_or_else(|| Box::pin(None)));
-        polled.0.set(Some(future));
-        match Pin::new(&mut polled).poll(&mut Context::from_waker(Waker::noop())) {
+        let mut place = slot.take().unwrap_or_else(|| Box::pin(None));
+        place.set(Some(future));
+        let mut polled = PolledFuture(place);
+        match polled.poll_inline(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => {
                 polled.0.set(None);
-                if let Some(slot) = &mut slot {
-                    **slot = Some(polled.0);
-                }
+                *slot = Some(polled.0);
                 Deferred::ready(value)
             }
             Poll::Pending => Deferred::new(polled),
@@ -114,12 +116,19 @@ impl<F: Future + Send + 'static> FutureSlot<F> {
 /// A future that was polled before.
 struct PolledFuture<F>(Pin<Box<Option<F>>>);
 
+impl<F: Future> PolledFuture<F> {
+    #[inline]
+    fn poll_inline(&mut self, cx: &mut Context<'_>) -> Poll<F::Output> {
+        // The future is present until it is ready.
+        self.0.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(cx))
+    }
+}
+
 impl<F: Future> Future for PolledFuture<F> {
     type Output = F::Output;
 
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<F::Output> {
-        // The future is present until it is ready.
-        self.0.as_mut().as_pin_mut().map_or(Poll::Pending, |future| future.poll(cx))
+        self.poll_inline(cx)
     }
 }
 

@@ -187,6 +187,14 @@ macro_rules! common_methods {
         /// (2026-07-28). Of a request that becomes a task, the execution of the task is wrapped. Not wrapped are the
         /// handshake, pings, subscriptions (2026-07-28), requests about the tasks of a session (2025-11-25), and
         /// notifications, which cannot be refused.
+        ///
+        /// Requests that are refused before they reach the application pass no middleware: those that the connection or
+        /// the transport does not accept, and over HTTP those whose principal lacks a required scope, which get the
+        /// status 403. If the head of the response was sent before, such a request gets an error instead, which passes
+        /// as the response to a request [without a handler](crate::IncomingRequest::has_handler).
+        ///
+        /// The future of a request that does not wait needs no allocation. A type that implements
+        /// [`Middleware`](crate::Middleware) needs no future at all.
         #[doc(alias = "middleware")]
         #[doc(alias = "around")]
         pub fn layer<T>(
@@ -202,14 +210,14 @@ macro_rules! common_methods {
                 > + Send
                 + 'static,
         {
-            self.common.custom.wrap(crate::inbound::middleware::layer(f));
+            self.common.custom.wrap(crate::inbound::middleware::FunctionLayer::new(f));
             self
         }
 
         /// Adds middleware of a type of its own, such as the ready-made [layers](crate::layers), as
         /// [`layer`](Self::layer) adds a closure.
         pub fn with_layer(mut self, layer: impl crate::inbound::middleware::Middleware<$End>) -> Self {
-            self.common.custom.wrap(crate::inbound::middleware::layer_of(layer));
+            self.common.custom.wrap(crate::inbound::middleware::MiddlewareLayer(layer));
             self
         }
 

@@ -90,8 +90,11 @@ impl<E: Role> Context<E> {
         self.info().version
     }
 
-    /// Returns the current time of the connection's clock.
-    pub(crate) fn now(&self) -> Timestamp {
+    /// Returns the current time of the connection's clock, which stands still in tests. The time between two of them is
+    /// [`saturating_since`](Timestamp::saturating_since).
+    #[doc(alias = "elapsed")]
+    #[must_use]
+    pub fn now(&self) -> Timestamp {
         self.connection.update(|_, now| now)
     }
 

@@ -121,8 +121,8 @@ impl<E: Role> CustomMethods<E> {
     }
 
     /// Adds a middleware inside of all others.
-    pub(crate) fn wrap(&mut self, layer: Layer<E>) {
-        Arc::make_mut(&mut self.layers).push(layer);
+    pub(crate) fn wrap(&mut self, layer: impl Layer<E> + 'static) {
+        Arc::make_mut(&mut self.layers).push(Arc::new(layer));
     }
 
     pub(crate) fn has_layers(&self) -> bool {

@@ -20,8 +20,9 @@ use super::{
     custom_methods::Dispatch,
     fault::Fault,
     in_flight::InFlight,
-    layered_request::outcome,
+    layered_call::outcome,
     log,
+    received::Received,
     request::InboundRequest,
     request_scope::RequestScope,
     responder::{Responder, of_any_result},
@@ -63,11 +64,11 @@ impl<E: Dispatch> SessionState<E> {
         f: impl FnOnce(&Self) -> RpcResult<T> + Send + 'static,
     ) -> Option<Job> {
         let InboundRequest { connection, key, .. } = *inbound;
-        if E::custom(&self.app).has_layers() {
+        if self.has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            let scope = self.request_scope(inbound).without_handler();
-            return Some(self.scoped_job(inbound, scope, inbound.meta(), HandlerKind::Async, run));
+            let in_flight = self.begin_request(inbound, inbound.meta(), None, false);
+            return Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, run));
         }
         let span = Span::of(inbound);
         let answer = move |shared: &Self| {
@@ -104,20 +105,52 @@ impl<E: Dispatch> SessionState<E> {
         kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
-        self.scoped_job(inbound, self.request_scope(inbound), meta, kind, f)
+        self.scoped_job(inbound, self.begin_request(inbound, meta, None, true), kind, f)
     }
 
     fn scoped_job<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
-        scope: RequestScope<E>,
-        meta: Option<Meta>,
+        in_flight: Arc<InFlight<E::InFlight>>,
         kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let responder = Responder::of(self.context(connection, self.in_flight.begin(key, meta)), key);
+        let scope = self.request_scope(inbound);
+        let responder = Responder::of(self.context(connection, in_flight), key);
         Job::of(kind, Schedule::Concurrent, move || responder.run_and_respond(scope, f))
+    }
+
+    /// Adds the entry of a request, and records the request for middleware, if there is any. `arguments` are those in
+    /// its params, if their place is known.
+    pub(crate) fn begin_request(
+        &self,
+        inbound: &InboundRequest<'_, E>,
+        meta: Option<Meta>,
+        arguments: Option<&RawJson<'_>>,
+        has_handler: bool,
+    ) -> Arc<InFlight<E::InFlight>> {
+        self.in_flight.begin(inbound.key, meta, |in_flight| {
+            if self.has_layers() {
+                in_flight.record(|received| received.record(inbound, arguments, has_handler));
+            }
+        })
+    }
+
+    /// Returns the request of a task of a session, for the middleware that wraps the task. Its connection will not know
+    /// the request any more.
+    pub(crate) fn received_for_task(&self, inbound: &InboundRequest<'_, E>) -> Option<Box<Received>> {
+        self.has_layers().then(|| {
+            let mut received = Box::<Received>::default();
+            received.record(inbound, None, true);
+            received.id(|| inbound.connection.read(|conn| conn.request_id(inbound.key).cloned()));
+            received
+        })
+    }
+
+    /// Returns whether the application has middleware.
+    pub(crate) fn has_layers(&self) -> bool {
+        E::custom(&self.app).has_layers()
     }
 
     /// Returns the middleware and the span of a request.

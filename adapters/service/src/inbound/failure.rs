@@ -28,7 +28,7 @@ use super::log;
 /// only those that handlers write for them: [`new`](Self::new), text literals, errors of the protocol, and failed
 /// results.
 #[derive(Debug)]
-pub struct Failure(Kind);
+pub struct Failure(Box<Kind>);
 
 #[derive(Debug)]
 enum Kind {
@@ -43,11 +43,16 @@ enum Kind {
 }
 
 impl Failure {
+    /// Boxed, so that the results of handlers stay small.
+    fn of(kind: Kind) -> Self {
+        Self(Box::new(kind))
+    }
+
     /// Creates a failure with this reason, which is also sent if failures are
     /// [masked](crate::ServiceBuilder::mask_failures).
     #[must_use]
     pub fn new(what: impl Into<String>) -> Self {
-        Self(Kind::Text(what.into()))
+        Self::of(Kind::Text(what.into()))
     }
 
     /// Creates a failure from an error, with the texts of its [causes](Error::source).
@@ -77,19 +82,19 @@ impl Failure {
                 let _ = write!(text, ": {cause}");
             }
         }
-        Self(Kind::Error(text))
+        Self::of(Kind::Error(text))
     }
 
     /// Creates a failure that is an error of the protocol, which models do not see.
     #[must_use]
-    pub const fn rpc(error: ErrorObject) -> Self {
-        Self(Kind::Rpc(error))
+    pub fn rpc(error: ErrorObject) -> Self {
+        Self::of(Kind::Rpc(error))
     }
 
     /// Creates the failure of a request for an unknown resource. Its code depends on the revision.
     #[must_use]
     pub fn resource_not_found(uri: impl Into<String>) -> Self {
-        Self(Kind::NoResource(uri.into()))
+        Self::of(Kind::NoResource(uri.into()))
     }
 
     /// Creates the failure of a `sampling/createMessage` that the user has rejected (-1).
@@ -105,40 +110,40 @@ impl Failure {
             let data = error.data.as_ref().and_then(|data| data.decode::<Map<Json>>().ok());
             data.is_some_and(|data| data.get("uri").is_some())
         };
-        match self.0 {
+        match *self.0 {
             Kind::Rpc(error)
                 if error.code == ErrorCode::RESOURCE_NOT_FOUND
                     || error.code == ErrorCode::INVALID_PARAMS && has_uri(&error) =>
             {
-                Self(Kind::NoResource(uri))
+                Self::of(Kind::NoResource(uri))
             }
-            kind => Self(kind),
+            kind => Self::of(kind),
         }
     }
 
     /// Returns the failure without the text of an error, which is logged instead.
     pub(crate) fn masked(self) -> Self {
-        match self.0 {
+        match *self.0 {
             Kind::Error(why) => {
                 log::failed(&why);
-                Self(Kind::Masked)
+                Self::of(Kind::Masked)
             }
-            kind => Self(kind),
+            kind => Self::of(kind),
         }
     }
 
     /// Returns the text for a model, or else an error of the protocol.
     pub(crate) fn split(self, version: ProtocolVersion) -> Result<String, ErrorObject> {
-        match self.0 {
+        match *self.0 {
             Kind::Text(text) | Kind::Error(text) => Ok(text),
             Kind::Masked => Ok("The tool failed".into()),
-            Kind::Rpc(_) | Kind::NoResource(_) => Err(self.into_error(version)),
+            kind => Err(Self::of(kind).into_error(version)),
         }
     }
 
     /// Converts it into an error of the protocol.
     pub(crate) fn into_error(self, version: ProtocolVersion) -> ErrorObject {
-        match self.0 {
+        match *self.0 {
             Kind::Text(text) | Kind::Error(text) => ErrorObject::internal(text),
             Kind::Masked => ErrorObject::internal("Internal error"),
             Kind::Rpc(error) => error,
@@ -158,7 +163,7 @@ impl<E: Display + 'static> From<E> for Failure {
         }
         match as_error(any) {
             Some(error) => Self::with_causes(error),
-            None => Self(Kind::Error(format!("{error:#}"))),
+            None => Self::of(Kind::Error(format!("{error:#}"))),
         }
     }
 }

@@ -16,7 +16,7 @@ use mcp_proto::{
     wire::JsonObject,
 };
 
-use super::request::RequestInfo;
+use super::{received::Received, request::RequestInfo};
 use crate::{
     driver_api::deferred::select_biased,
     util::{lock::lock, wait_queue::WaitQueue},
@@ -38,6 +38,8 @@ pub struct InFlight<X> {
     pub(crate) meta: Option<Meta>,
     /// Boxed, since few handlers need it, so that small requests stay small.
     pub(crate) info: OnceLock<Box<RequestInfo>>,
+    /// The request as middleware sees it. Boxed, since few applications have middleware; the box is kept for reuse.
+    pub(crate) received: OnceLock<Box<Received>>,
     /// The arguments that middleware has set in place of those of the request.
     pub(crate) arguments: OnceLock<Arc<JsonObject>>,
     /// The data of the role.
@@ -85,6 +87,7 @@ impl<X: RoleInFlight> InFlight<X> {
             origin,
             meta,
             info: OnceLock::new(),
+            received: OnceLock::new(),
             arguments: OnceLock::new(),
             role: X::default(),
             is_cancelled: AtomicBool::new(false),
@@ -93,23 +96,41 @@ impl<X: RoleInFlight> InFlight<X> {
         }
     }
 
-    /// Creates the entry of a request.
-    pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>) -> Arc<Self> {
+    /// Creates the entry of a request. `record` can record it for middleware.
+    pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>, record: impl FnOnce(&mut Self)) -> Arc<Self> {
         let origin = RequestOrigin::Request(key);
         let place = X::with_pool(Vec::pop).flatten();
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
             (free.origin, free.meta) = (origin, meta);
+            record(free);
             return place;
         }
-        Arc::new(Self::new(origin, meta))
+        let mut new = Self::new(origin, meta);
+        record(&mut new);
+        Arc::new(new)
+    }
+
+    /// Records the request for middleware.
+    pub(crate) fn record(&mut self, record: impl FnOnce(&mut Received)) {
+        match self.received.get_mut() {
+            Some(received) => record(received),
+            None => {
+                let mut received = Box::default();
+                record(&mut received);
+                let _ = self.received.set(received);
+            }
+        }
     }
 
     /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
         (self.origin, self.meta) = (RequestOrigin::Task(String::new()), None);
         drop((self.info.take(), self.arguments.take()));
+        if let Some(received) = self.received.get_mut() {
+            received.clear();
+        }
         self.role.clear();
         *self.is_cancelled.get_mut() = false;
         *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
@@ -206,8 +227,13 @@ impl<X: RoleInFlight> Default for InFlightTable<X> {
 
 impl<X: RoleInFlight> InFlightTable<X> {
     /// Adds the entry of a request.
-    pub(crate) fn begin(&self, key: ReplyKey, meta: Option<Meta>) -> Arc<InFlight<X>> {
-        let in_flight = InFlight::of_request(key, meta);
+    pub(crate) fn begin(
+        &self,
+        key: ReplyKey,
+        meta: Option<Meta>,
+        record: impl FnOnce(&mut InFlight<X>),
+    ) -> Arc<InFlight<X>> {
+        let in_flight = InFlight::of_request(key, meta, record);
         let before = {
             let Slots { requests, taken } = &mut *lock(&self.0);
             if requests.len() <= key.slot() {

@@ -5,15 +5,13 @@ use std::{
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
-    sync::{Arc, OnceLock},
-    task::{self, Poll, Waker},
-    time::Duration,
+    sync::Arc,
+    task::Poll,
 };
 
 use mcp_proto::{
     connection::ServerRole,
     protocol::Method,
-    rpc::Timestamp,
     wire::{ErrorObject, JsonObject, RawJson, RequestId},
 };
 use serde_core::de::DeserializeOwned;
@@ -21,47 +19,60 @@ use serde_core::de::DeserializeOwned;
 use super::{
     context::Context,
     failure::Failure,
-    layered_request::{Answered, Layered, RequestData},
+    in_flight::RequestOrigin,
+    layered_call::{AnyAnswer, AnyCall, LayeredCall, RequestIdentity, SharedRequest, take_answer},
     log,
-    request::{params, subject},
-    rpc_result::ResponseKind,
+    received::Received,
+    replaceable::{Replaceable, Replaced},
+    request::params,
+    rpc_result::{ResponseKind, RpcResult},
     state::Role,
 };
-use crate::driver_api::deferred::Deferred;
+use crate::driver_api::deferred::{Deferred, FutureSlot};
 
 /// A request of the peer before it is handled, for [middleware](crate::ServiceBuilder::layer).
+///
+/// Everything is read when it is asked for. Middleware that asks for nothing costs nearly nothing.
 pub struct IncomingRequest<E: Role = ServerRole> {
-    request: Arc<dyn Layered<E>>,
+    request: SharedRequest<E>,
     /// The arguments that middleware has set in place of those of the request.
     arguments: Option<Arc<JsonObject>>,
 }
 
 impl<E: Role> IncomingRequest<E> {
+    fn received(&self) -> Option<&Received> {
+        self.context().in_flight.received.get().map(|received| &**received)
+    }
+
     /// Returns the method, for example `tools/call`.
     #[must_use]
     pub fn method(&self) -> &str {
-        &self.request.data().method
+        self.received().map_or("", Received::method)
     }
 
     /// Returns the subject of the request: the name of a tool or a prompt, the URI of a resource, the id of a task. It
     /// may be unknown.
     #[must_use]
     pub fn name(&self) -> Option<&str> {
-        let RequestData { name, known, params, .. } = self.request.data();
-        name.get_or_init(|| subject((*known)?, params.as_ref()?)).as_deref()
+        self.received()?.name()
     }
 
-    /// Returns the id that the peer has assigned to the request.
+    /// Returns the id that the peer has assigned to the request. `None` if the request has ended and this was not
+    /// called before.
     #[must_use]
     pub fn id(&self) -> Option<&RequestId> {
-        self.request.data().id.as_ref()
+        let Context { connection, in_flight, .. } = self.context();
+        self.received()?.id(|| match in_flight.origin {
+            RequestOrigin::Request(key) => connection.read(|conn| conn.request_id(key).cloned()),
+            RequestOrigin::Task(_) => None,
+        })
     }
 
     /// Returns the params as the peer has sent them, if there are any. They are not checked: the request may be one
     /// that is about to be refused.
     #[must_use]
-    pub fn params(&self) -> Option<&RawJson<'_>> {
-        self.request.data().params.as_ref()
+    pub fn params(&self) -> Option<RawJson<'_>> {
+        self.received()?.params()
     }
 
     /// Returns the arguments of a `tools/call` or a `prompts/get`, if it has any: those of the peer, or those that an
@@ -71,8 +82,7 @@ impl<E: Role> IncomingRequest<E> {
         if let Some(arguments) = &self.arguments {
             return Some(RawJson::from(&**arguments));
         }
-        let RequestData { known, params, .. } = self.request.data();
-        params.as_ref().filter(|_| has_arguments(*known))?.member("arguments")
+        self.received().filter(|received| has_arguments(received.known()))?.arguments()
     }
 
     /// Decodes the [arguments](Self::arguments). Absent arguments are decoded like `{}`.
@@ -86,7 +96,7 @@ impl<E: Role> IncomingRequest<E> {
     /// Returns the context that its handler gets.
     #[must_use]
     pub fn context(&self) -> &Context<E> {
-        &self.request.data().context
+        self.request.context()
     }
 }
 
@@ -98,7 +108,7 @@ impl<E: Role> IncomingRequest<E> {
     /// Middleware that responds itself checks it, so that the peer gets no result of an item that it may not use.
     #[must_use]
     pub fn has_handler(&self) -> bool {
-        self.request.data().has_handler
+        self.received().is_some_and(Received::has_handler)
     }
 }
 
@@ -121,22 +131,45 @@ impl<E: Role> fmt::Debug for IncomingRequest<E> {
 /// The rest of the chain after a [middleware](crate::ServiceBuilder::layer): further middleware, and the handler. If it
 /// is dropped without being run, the handler does not run.
 #[must_use = "nothing happens before it is run"]
-pub struct Next<E: Role = ServerRole> {
-    handler: Handler<E>,
-    /// The number of layers that have run.
-    behind: usize,
-    arguments: Option<Arc<JsonObject>>,
-}
+pub struct Next<E: Role = ServerRole>(Box<dyn AnyCall<E>>);
 
 impl<E: Role> Next<E> {
-    /// Creates the whole chain of a request.
-    pub(super) const fn new(request: Arc<dyn Layered<E>>) -> Self {
-        Self { handler: Handler(request), behind: 0, arguments: None }
+    /// Runs the rest of the chain, and returns the outcome. A panic in it is an error outcome.
+    ///
+    /// The chain begins at once. Most chains have ended when this returns; the rest runs while the outcome is awaited.
+    /// Dropping it before it is ready drops the handler.
+    pub fn run(self) -> Deferred<Completed> {
+        let Self(mut call) = self;
+        let chain = call.chain_mut();
+        let request = chain.request.clone();
+        if chain.arguments.is_some() && !has_arguments(RequestIdentity::of(request.context()).method) {
+            log::failed("middleware has set arguments of a request that has none");
+            let error = Failure::rpc(ErrorObject::internal("Internal error"));
+            return Deferred::ready(Completed::failed(request.context(), error));
+        }
+        let Some(layer) = request.layer(chain.depth) else { return Self(call).run_handler() };
+        chain.depth += 1;
+        let incoming = IncomingRequest { request: request.clone(), arguments: chain.arguments.clone() };
+        let begun = catch_unwind(AssertUnwindSafe(|| layer.run(incoming, Self(call))));
+        match begun.unwrap_or_else(|_| Deferred::ready(Err(panicked()))).try_take() {
+            Ok(Ok(completed)) => Deferred::ready(completed),
+            Ok(Err(failure)) => Deferred::ready(Completed::failed(request.context(), failure)),
+            Err(mut running) => Deferred::new(poll_fn(move |cx| {
+                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut running).poll(cx)));
+                let polled = polled.unwrap_or_else(|_| Poll::Ready(Err(panicked())));
+                polled.map(|outcome| outcome.unwrap_or_else(|failure| Completed::failed(request.context(), failure)))
+            })),
+        }
     }
 
-    /// Runs the rest of the chain, and returns the outcome. A panic in it is an error outcome.
-    pub async fn run(self) -> Completed {
-        self.begin().await
+    fn run_handler(self) -> Deferred<Completed> {
+        let Self(mut call) = self;
+        let chain = call.chain_mut();
+        if let Some(arguments) = chain.arguments.take() {
+            // A request has one handler, which runs once.
+            let _ = chain.request.context().in_flight.arguments.set(arguments);
+        }
+        call.run()
     }
 
     /// Replaces the arguments of a `tools/call` or a `prompts/get` for the rest of the chain. They are checked against
@@ -147,53 +180,15 @@ impl<E: Role> Next<E> {
     /// repetition of a request with the required input (2026-07-28) middleware should set the same arguments again,
     /// since the handler runs again from its start.
     pub fn with_arguments(mut self, arguments: JsonObject) -> Self {
-        self.arguments = Some(Arc::new(arguments));
+        self.0.chain_mut().arguments = Some(Arc::new(arguments));
         self
     }
 
     /// Responds with a result, without running the rest of the chain. The rules are those of
     /// [`Completed::with_result`].
     pub fn respond(self, result: JsonObject) -> Completed {
-        let Handler(request) = &self.handler;
-        let completed = Completed {
-            source: request.clone(),
-            method: request.data().known,
-            kind: ResponseKind::Result,
-            elapsed: Duration::ZERO,
-            answer: Answer::Handler(OnceLock::new()),
-        };
-        completed.with_result(result)
-    }
-
-    /// Begins to run. Most chains have ended then, and no future is made.
-    pub(crate) fn begin(self) -> Deferred<Completed> {
-        let request = self.handler.0.clone();
-        let data = request.data();
-        if self.arguments.is_some() && !has_arguments(data.known) {
-            log::failed("middleware has set arguments of a request that has none");
-            return Deferred::ready(Completed::failed(&request, ErrorObject::internal("Internal error"), None));
-        }
-        let Some(layer) = data.layers.get(self.behind) else { return self.handler.begin(self.arguments) };
-        let began = now(&data.context);
-        let incoming = IncomingRequest { request: request.clone(), arguments: self.arguments.clone() };
-        let next = Self { behind: self.behind + 1, ..self };
-        let mut running = match catch_unwind(AssertUnwindSafe(|| layer(incoming, next))) {
-            Ok(running) => running,
-            Err(_) => Deferred::ready(Err(panicked())),
-        };
-        let mut poll = move |cx: &mut task::Context<'_>| {
-            let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut running).poll(cx)));
-            polled.unwrap_or_else(|_| Poll::Ready(Err(panicked()))).map(|outcome| {
-                outcome.unwrap_or_else(|failure| {
-                    let error = request.data().context.explain(failure);
-                    Completed::failed(&request, error, Some(began))
-                })
-            })
-        };
-        match poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(completed) => Deferred::ready(completed),
-            Poll::Pending => Deferred::new(poll_fn(poll)),
-        }
+        let request = RequestIdentity::of(self.0.chain().request.context());
+        Completed(Outcome::Layer(Box::new(LayerOutcome::with_result(request, result))))
     }
 }
 
@@ -205,95 +200,73 @@ fn panicked() -> Failure {
 
 impl<E: Role> fmt::Debug for Next<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Next").field("method", &self.handler.0.data().method).finish_non_exhaustive()
-    }
-}
-
-/// The handler at the end of the chain. Dropping it drops the handler.
-struct Handler<E: Role>(Arc<dyn Layered<E>>);
-
-impl<E: Role> Handler<E> {
-    fn begin(self, arguments: Option<Arc<JsonObject>>) -> Deferred<Completed> {
-        let data = self.0.data();
-        if let Some(arguments) = arguments {
-            // A request has one handler, which runs once.
-            let _ = data.context.in_flight.arguments.set(arguments);
-        }
-        let began = now(&data.context);
-        let poll = move |cx: &mut task::Context<'_>| {
-            let Self(request) = &self;
-            request.poll(cx).map(|kind| Completed {
-                source: request.clone(),
-                method: request.data().known,
-                kind,
-                elapsed: elapsed(&request.data().context, began),
-                answer: Answer::Handler(OnceLock::new()),
-            })
-        };
-        match poll(&mut task::Context::from_waker(Waker::noop())) {
-            Poll::Ready(completed) => Deferred::ready(completed),
-            Poll::Pending => Deferred::new(poll_fn(poll)),
-        }
-    }
-}
-
-impl<E: Role> Drop for Handler<E> {
-    fn drop(&mut self) {
-        self.0.abandon();
+        let method = RequestIdentity::of(self.0.chain().request.context()).method;
+        f.debug_struct("Next").field("method", &method).finish_non_exhaustive()
     }
 }
 
 /// The outcome of a request. Only [`Next`] returns one.
-pub struct Completed {
-    /// The request that it belongs to.
-    pub(super) source: Arc<dyn Answered>,
-    method: Option<Method>,
-    pub(super) kind: ResponseKind,
-    elapsed: Duration,
-    pub(super) answer: Answer,
+pub struct Completed(Outcome);
+
+enum Outcome {
+    /// The response of the handler.
+    Handler(Box<dyn AnyAnswer>),
+    /// The error or the result of a middleware.
+    Layer(Box<LayerOutcome>),
 }
 
-pub(super) enum Answer {
-    /// The outcome of the handler; its result, once middleware has asked for it.
-    Handler(OnceLock<Option<JsonObject>>),
-    /// The error of middleware, which is in the kind.
-    Error,
-    /// The result that middleware has set.
-    Replaced(JsonObject),
+/// The outcome that a middleware has set.
+struct LayerOutcome {
+    request: RequestIdentity,
+    kind: ResponseKind,
+    /// The result, unless the kind is an error.
+    result: Option<JsonObject>,
+}
+
+impl LayerOutcome {
+    fn with_result(request: RequestIdentity, result: JsonObject) -> Self {
+        let raw = RawJson::from(&result);
+        let is_complete =
+            raw.member("resultType").is_none_or(|kind| kind.into_text().is_some_and(|kind| kind == "complete"));
+        if !is_complete {
+            log::failed("middleware has set a result that is not complete");
+            let kind = ResponseKind::Error(ErrorObject::internal("Internal error"));
+            return Self { request, kind, result: None };
+        }
+        let has_failed = || raw.member("isError").is_some_and(|is| is.decode().unwrap_or(false));
+        let is_failure = request.method == Some(Method::CallTool) && has_failed();
+        let kind = if is_failure { ResponseKind::Failed } else { ResponseKind::Result };
+        Self { request, kind, result: Some(result) }
+    }
 }
 
 impl Completed {
-    fn failed<E: Role>(request: &Arc<dyn Layered<E>>, error: ErrorObject, began: Option<Timestamp>) -> Self {
-        let data = request.data();
-        Self {
-            source: request.clone(),
-            method: data.known,
-            kind: ResponseKind::Error(error),
-            elapsed: began.map_or(Duration::ZERO, |began| elapsed(&data.context, began)),
-            answer: Answer::Error,
-        }
+    pub(super) fn of(call: Box<dyn AnyAnswer>) -> Self {
+        Self(Outcome::Handler(call))
+    }
+
+    /// Creates the outcome of a middleware that has failed.
+    fn failed<E: Role>(context: &Context<E>, failure: Failure) -> Self {
+        let (request, kind) = (RequestIdentity::of(context), ResponseKind::Error(context.explain(failure)));
+        Self(Outcome::Layer(Box::new(LayerOutcome { request, kind, result: None })))
     }
 
     /// Returns the kind of the response.
     #[must_use]
-    pub const fn kind(&self) -> &ResponseKind {
-        &self.kind
+    pub fn kind(&self) -> &ResponseKind {
+        match &self.0 {
+            Outcome::Handler(answer) => answer.kind(),
+            Outcome::Layer(outcome) => &outcome.kind,
+        }
     }
 
     /// Returns the error of the response, if it is one.
     #[must_use]
-    pub const fn error(&self) -> Option<&ErrorObject> {
-        match &self.kind {
+    pub fn error(&self) -> Option<&ErrorObject> {
+        match self.kind() {
             ResponseKind::Error(error) => Some(error),
             _ => None,
         }
-    }
-
-    /// Returns how long it took, by the clock of the connection: the handler, or the middleware that has replaced its
-    /// outcome.
-    #[must_use]
-    pub const fn elapsed(&self) -> Duration {
-        self.elapsed
     }
 
     /// Returns the result, in the form of the request's revision and without the members that the connection adds to
@@ -302,12 +275,9 @@ impl Completed {
     /// The first call encodes the result, and that text is sent. Without a call nothing is encoded early.
     #[must_use]
     pub fn result(&self) -> Option<&JsonObject> {
-        match &self.answer {
-            Answer::Handler(encoded) if matches!(self.kind, ResponseKind::Result | ResponseKind::Failed) => {
-                encoded.get_or_init(|| self.source.encode()).as_ref()
-            }
-            Answer::Replaced(result) => Some(result),
-            _ => None,
+        match &self.0 {
+            Outcome::Handler(answer) => answer.result(),
+            Outcome::Layer(outcome) => outcome.result.as_ref(),
         }
     }
 
@@ -318,30 +288,50 @@ impl Completed {
     /// error, which is logged. An outcome that requires input (2026-07-28) has no result yet and stays as it is: the
     /// client sends the request again. Of a request that becomes a task, it is the result of the task.
     #[must_use]
-    pub fn with_result(mut self, result: JsonObject) -> Self {
-        if self.kind == ResponseKind::InputRequired {
+    pub fn with_result(self, result: JsonObject) -> Self {
+        if *self.kind() == ResponseKind::InputRequired {
             return self;
         }
-        let raw = RawJson::from(&result);
-        let is_complete =
-            raw.member("resultType").is_none_or(|kind| kind.into_text().is_some_and(|kind| kind == "complete"));
-        if !is_complete {
-            log::failed("middleware has set a result that is not complete");
-            self.kind = ResponseKind::Error(ErrorObject::internal("Internal error"));
-            self.answer = Answer::Error;
-            return self;
+        let request = match self.0 {
+            Outcome::Handler(answer) => answer.request(),
+            Outcome::Layer(outcome) => outcome.request,
+        };
+        Self(Outcome::Layer(Box::new(LayerOutcome::with_result(request, result))))
+    }
+
+    /// Returns the response to this request, whose handler is in a `C`.
+    fn into_answer<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> RpcResult<Replaceable<C::Result>> {
+        // A layer may have kept the outcome of another request and returned it for this one.
+        let is_foreign = || Err(ErrorObject::internal("Internal error"));
+        match self.0 {
+            Outcome::Handler(call) => take_answer::<C>(call, request).unwrap_or_else(is_foreign),
+            Outcome::Layer(outcome) if !outcome.request.is(request.context()) => is_foreign(),
+            Outcome::Layer(outcome) => match (outcome.kind, outcome.result) {
+                (ResponseKind::Error(error), _) => Err(error),
+                (kind, Some(result)) => Ok(Replaceable::Replaced(Box::new(Replaced { result, kind }))),
+                (_, None) => is_foreign(),
+            },
         }
-        let has_failed = || raw.member("isError").is_some_and(|is| is.decode().unwrap_or(false));
-        let is_failure = self.method == Some(Method::CallTool) && has_failed();
-        self.kind = if is_failure { ResponseKind::Failed } else { ResponseKind::Result };
-        self.answer = Answer::Replaced(result);
-        self
     }
 }
 
 impl fmt::Debug for Completed {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.debug_struct("Completed").field("kind", &self.kind).field("elapsed", &self.elapsed).finish_non_exhaustive()
+        f.debug_struct("Completed").field("kind", &self.kind()).finish_non_exhaustive()
+    }
+}
+
+/// Runs a request through its middleware.
+pub(super) fn run_layers<C: LayeredCall>(
+    call: Box<C>,
+    request: &SharedRequest<C::Role>,
+) -> Deferred<RpcResult<Replaceable<C::Result>>> {
+    match Next(call).run().try_take() {
+        Ok(completed) => Deferred::ready(completed.into_answer::<C>(request)),
+        Err(running) => {
+            let request = request.clone();
+            Deferred::new(async move { running.await.into_answer::<C>(&request) })
+        }
     }
 }
 
@@ -362,33 +352,48 @@ impl<E: Role, M: Middleware<E>> Middleware<E> for Arc<M> {
     }
 }
 
-/// A registered middleware.
-pub(crate) type Layer<E> =
-    Arc<dyn Fn(IncomingRequest<E>, Next<E>) -> Deferred<Result<Completed, Failure>> + Send + Sync>;
-
-/// All middleware, the outermost first.
-pub(crate) type Layers<E> = Arc<Vec<Layer<E>>>;
-
-pub(crate) fn layer<E: Role, T>(f: impl Fn(IncomingRequest<E>, Next<E>) -> T + Send + Sync + 'static) -> Layer<E>
-where
-    T: Future<Output = Result<Completed, Failure>> + Send + 'static,
-{
-    Arc::new(move |incoming, next| Deferred::new(f(incoming, next)))
+/// A registered middleware, of any type.
+pub(crate) trait Layer<E: Role>: Send + Sync {
+    /// Runs the middleware. It may panic.
+    fn run(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>>;
 }
 
-pub(crate) fn layer_of<E: Role>(middleware: impl Middleware<E>) -> Layer<E> {
-    Arc::new(move |incoming, next| middleware.handle(incoming, next))
+/// All middleware, the outermost first.
+pub(crate) type Layers<E> = Arc<Vec<Arc<dyn Layer<E>>>>;
+
+/// A middleware that is a function.
+pub(crate) struct FunctionLayer<F, T> {
+    function: F,
+    /// The memory of its futures, which most requests reuse.
+    futures: FutureSlot<T>,
+}
+
+impl<F, T: Future + Send + 'static> FunctionLayer<F, T> {
+    pub(crate) fn new(function: F) -> Self {
+        Self { function, futures: FutureSlot::default() }
+    }
+}
+
+impl<E: Role, F, T> Layer<E> for FunctionLayer<F, T>
+where
+    F: Fn(IncomingRequest<E>, Next<E>) -> T + Send + Sync,
+    T: Future<Output = Result<Completed, Failure>> + Send + 'static,
+{
+    fn run(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>> {
+        self.futures.poll_once((self.function)(request, next))
+    }
+}
+
+/// A middleware of a type of its own.
+pub(crate) struct MiddlewareLayer<M>(pub(crate) M);
+
+impl<E: Role, M: Middleware<E>> Layer<E> for MiddlewareLayer<M> {
+    fn run(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>> {
+        self.0.handle(request, next)
+    }
 }
 
 /// Returns whether requests of this method have arguments.
 const fn has_arguments(method: Option<Method>) -> bool {
     matches!(method, Some(Method::CallTool | Method::GetPrompt))
-}
-
-fn now<E: Role>(context: &Context<E>) -> Timestamp {
-    context.connection.update(|_, now| now)
-}
-
-fn elapsed<E: Role>(context: &Context<E>, since: Timestamp) -> Duration {
-    now(context).saturating_since(since)
 }

@@ -11,11 +11,12 @@ pub(crate) mod failure;
 pub(crate) mod fault;
 pub mod handler;
 pub(crate) mod in_flight;
-pub(crate) mod layered_request;
+pub(crate) mod layered_call;
 pub(crate) mod log;
 #[cfg(feature = "log-layer")]
 pub(crate) mod log_target;
 pub(crate) mod middleware;
+pub(crate) mod received;
 pub(crate) mod replaceable;
 pub(crate) mod request;
 pub(crate) mod request_scope;

@@ -3,11 +3,11 @@
 use mcp_proto::{
     protocol::ProtocolVersion,
     schema::{Encode, JsonLine},
-    wire::{ErrorObject, JsonObject},
+    wire::JsonObject,
 };
-use serde_core::{Serializer, de::DeserializeOwned};
+use serde_core::Serializer;
 
-use super::rpc_result::{ResponseKind, RpcResult};
+use super::rpc_result::ResponseKind;
 
 /// The result of a handler, or the result that middleware has set in its place. What only middleware needs is boxed, so
 /// that results without middleware stay small.
@@ -35,20 +35,6 @@ impl<T> Replaceable<T> {
             Self::Encoded(encoded) => fault(&encoded.0),
             Self::Replaced(replaced) => {
                 (replaced.kind == ResponseKind::Failed).then(|| "The tool has failed".to_owned())
-            }
-        }
-    }
-
-    /// Returns the result as its type.
-    pub(crate) fn decoded(self) -> RpcResult<T>
-    where
-        T: DeserializeOwned,
-    {
-        match self {
-            Self::Handler(result) => Ok(result),
-            Self::Encoded(encoded) => Ok(encoded.0),
-            Self::Replaced(replaced) => {
-                replaced.result.decode::<T>().map_err(|_| ErrorObject::internal("Internal error"))
             }
         }
     }

@@ -1,22 +1,14 @@
 //! What surrounds the handler of a request: middleware and the span.
 
-use std::{
-    borrow::Cow,
-    pin::pin,
-    sync::{Arc, Mutex, OnceLock},
-};
+use std::pin::pin;
 
-use mcp_proto::{
-    protocol::Method,
-    schema::Encode,
-    wire::{RawJson, RequestId},
-};
+use mcp_proto::schema::Encode;
 
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
     context::Context,
-    layered_request::{LayeredRequest, RequestData, Slot, response_kind},
-    middleware::{Layers, Next},
+    layered_call::{FunctionCall, LayeredCall, LayeredState, SharedRequest, response_kind},
+    middleware::{Layers, run_layers},
     replaceable::Replaceable,
     request::InboundRequest,
     rpc_result::RpcResult,
@@ -28,63 +20,53 @@ use crate::driver_api::deferred::Deferred;
 /// The middleware and the span of one request.
 pub(crate) struct RequestScope<E: Role> {
     /// `None` if the application has no middleware.
-    middleware: Option<Arrived<E>>,
+    layers: Option<Layers<E>>,
     span: Span,
-}
-
-/// A request for middleware, before it has a context.
-struct Arrived<E: Role> {
-    layers: Layers<E>,
-    id: Option<RequestId>,
-    known: Option<Method>,
-    method: Cow<'static, str>,
-    params: Option<RawJson<'static>>,
-    has_handler: bool,
-}
-
-impl<E: Role> Arrived<E> {
-    fn new(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
-        let known = inbound.method.known();
-        Self {
-            layers: layers.clone(),
-            id: inbound.connection.read(|conn| conn.request_id(inbound.key).cloned()),
-            known,
-            method: known.map_or_else(|| inbound.method.as_str().to_owned().into(), |known| known.as_str().into()),
-            params: inbound.params.clone().map(RawJson::into_owned),
-            has_handler: true,
-        }
-    }
 }
 
 impl<E: Role> RequestScope<E> {
     pub(crate) fn of(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
-        let middleware = (!layers.is_empty()).then(|| Arrived::new(layers, inbound));
-        Self { middleware, span: Span::of(inbound) }
-    }
-
-    /// Notes that the application has no handler for the request.
-    pub(super) fn without_handler(mut self) -> Self {
-        self.middleware.iter_mut().for_each(|arrived| arrived.has_handler = false);
-        self
+        Self { layers: (!layers.is_empty()).then(|| layers.clone()), span: Span::of(inbound) }
     }
 
     /// Runs the handler within the middleware and the span. A panic becomes an error.
-    pub(crate) fn run<T: Encode + Send + 'static>(
+    pub(crate) fn run<T: Encode + Send + Sync + 'static>(
         self,
         context: &Context<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<RpcResult<Replaceable<T>>> {
-        let Self { middleware, span } = self;
-        match middleware {
+        let Self { layers, span } = self;
+        match layers {
             None => {
                 let begun = span.within(|| catch_panic(|| f(context)));
                 ended(span, context, begun, Replaceable::Handler)
             }
-            Some(arrived) => {
-                let begun = span.within(|| run_layers(arrived, context.clone(), f));
+            Some(layers) => {
+                let request = SharedRequest::new(context.clone(), layers, None);
+                let call = Box::new(FunctionCall::new(request.clone(), f));
+                let begun = span.within(|| run_layers(call, &request));
                 ended(span, context, begun, |result| result)
             }
         }
+    }
+
+    /// Runs a call in memory of its own as [`run`](Self::run) does. The application has middleware. `memory` is that of
+    /// an earlier call, and then that for the next one. The context is in `place` once the call waits or has ended.
+    pub(super) fn run_call<C: LayeredCall<Role = E>>(
+        self,
+        context: Context<E>,
+        place: &mut Option<Context<E>>,
+        memory: &mut Option<SharedRequest<E>>,
+        call: impl FnOnce(LayeredState<E, C::Result>) -> Box<C>,
+    ) -> Deferred<RpcResult<Replaceable<C::Result>>> {
+        let Self { layers, span } = self;
+        let request = SharedRequest::new(context, layers.unwrap_or_default(), memory.take());
+        let call = call(LayeredState::new(request.clone()));
+        let begun = span.within(|| run_layers(call, &request));
+        let answer = ended(span, request.context(), begun, |result| result);
+        let (context, free) = request.into_parts();
+        (*place, *memory) = (Some(context), free);
+        answer
     }
 }
 
@@ -114,19 +96,5 @@ fn ended<E: Role, U: Send + 'static, T: Send + 'static>(
                 end(&span, &context, answer)
             })
         }
-    }
-}
-
-/// Runs the handler through all middleware.
-fn run_layers<E: Role, T: Encode + Send + 'static>(
-    Arrived { layers, id, known, method, params, has_handler }: Arrived<E>,
-    context: Context<E>,
-    f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
-) -> Deferred<RpcResult<Replaceable<T>>> {
-    let data = RequestData { layers, id, known, method, params, name: OnceLock::new(), has_handler, context };
-    let request = Arc::new(LayeredRequest { data, slot: Mutex::new(Slot::Waiting(f)) });
-    match Next::new(request.clone()).begin().try_take() {
-        Ok(completed) => Deferred::ready(request.end(completed)),
-        Err(running) => Deferred::new(async move { request.end(running.await) }),
     }
 }

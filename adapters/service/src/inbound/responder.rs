@@ -7,6 +7,7 @@ use mcp_proto::{connection::SendError, protocol::Phase, rpc::ReplyKey, schema::E
 use super::{
     context::Context,
     in_flight::InFlight,
+    layered_call::{LayeredCall, LayeredState, SharedRequest},
     request_scope::RequestScope,
     rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
     state::{Role, SessionState},
@@ -34,7 +35,7 @@ pub(crate) struct Responder<E: Role> {
 impl<E: Role> Responder<E> {
     /// Creates a responder of a request without a handler.
     pub(crate) fn new(shared: &Arc<SessionState<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
-        Self::of(shared.context(connection, InFlight::of_request(key, None)), key)
+        Self::of(shared.context(connection, InFlight::of_request(key, None, |_| {})), key)
     }
 
     /// Creates a responder with the context of the request.
@@ -63,11 +64,33 @@ impl<E: Role> Responder<E> {
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<()> {
         self.begin();
-        let answer = match &self.context {
-            Some(context) if !context.is_cancelled() => scope.run(context, f),
-            // The response is not sent, but it frees the slot of the request.
-            _ => Deferred::ready(Err(ErrorObject::internal("Cancelled"))),
+        match &self.context {
+            Some(context) if !context.is_cancelled() => {
+                let answer = scope.run(context, f);
+                self.send_when_ready(answer)
+            }
+            _ => self.send(cancelled()),
+        }
+    }
+
+    /// Runs a call in memory of its own through its middleware, and responds with its result. `memory` is that of an
+    /// earlier call, and then that for the next one.
+    pub(crate) fn run_call_and_respond<C: LayeredCall<Role = E>>(
+        mut self,
+        scope: RequestScope<E>,
+        memory: &mut Option<SharedRequest<E>>,
+        call: impl FnOnce(LayeredState<E, C::Result>) -> Box<C>,
+    ) -> Deferred<()> {
+        self.begin();
+        let Some(context) = self.context.take_if(|context| !context.is_cancelled()) else {
+            return self.send(cancelled());
         };
+        // Panics of user code are caught within, so the context comes back.
+        let answer = scope.run_call(context, &mut self.context, memory, call);
+        self.send_when_ready(answer)
+    }
+
+    fn send_when_ready<T: Encode + Send + Sync + 'static>(self, answer: Deferred<RpcResult<T>>) -> Deferred<()> {
         match answer.try_take() {
             Ok(answer) => self.send(answer),
             Err(running) => Deferred::new(async move {
@@ -120,6 +143,11 @@ impl<E: Role> Responder<E> {
             (false, false) => "Too many requests wait to be served",
         }
     }
+}
+
+/// The response to a cancelled request. It is not sent, but it frees the slot of the request.
+fn cancelled() -> EmptyRpcResult {
+    Err(ErrorObject::internal("Cancelled"))
 }
 
 impl<E: Role> Drop for Responder<E> {

@@ -234,8 +234,10 @@ impl Drop for Unrecorded {
 impl Middleware for Audit {
     fn handle(&self, request: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
         let began = request.context().now();
+        // The connection may not know the id any more when the record is made.
+        let _ = request.id();
         let mut unrecorded = Unrecorded { settings: self.0.clone(), request, began, kind: None };
-        next.begin().map(move |completed| {
+        next.run().map(move |completed| {
             unrecorded.kind = Some(completed.kind().clone());
             drop(unrecorded);
             Ok(completed)

@@ -67,6 +67,6 @@ impl Middleware for HandlerTimeout {
                 }
             });
         }
-        next.begin().map(Ok)
+        next.run().map(Ok)
     }
 }

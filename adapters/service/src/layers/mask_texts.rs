@@ -116,7 +116,7 @@ impl MaskTexts {
 impl Middleware for MaskTexts {
     fn handle(&self, _: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
         let mask = self.clone();
-        let running = next.begin();
+        let running = next.run();
         match running.try_take() {
             Ok(completed) => Deferred::ready(mask.apply(completed)),
             Err(running) => Deferred::new(async move { mask.apply(running.await) }),

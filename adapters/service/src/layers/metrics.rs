@@ -108,7 +108,7 @@ impl Middleware for Metrics {
         let began = request.context().now();
         let mut unmeasured = Unmeasured { recorder: self.0.clone(), request, began, kind: None };
         self.0.adjust(IN_FLIGHT, &[("method", unmeasured.method())], 1.0);
-        next.begin().map(move |completed| {
+        next.run().map(move |completed| {
             unmeasured.kind = Some(completed.kind().clone());
             drop(unmeasured);
             Ok(completed)

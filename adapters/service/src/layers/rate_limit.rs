@@ -154,7 +154,7 @@ impl Middleware for RateLimit {
                 return Deferred::ready(Err(Failure::rpc(refusal(wait))));
             }
         }
-        next.begin().map(Ok)
+        next.run().map(Ok)
     }
 }
 

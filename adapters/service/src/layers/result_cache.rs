@@ -189,7 +189,7 @@ impl ResultCache {
         let name = request.name()?;
         let is_shared = *self.tools.get(name)?;
         let context = request.context();
-        let excluded = |params: &RawJson<'_>| EXCLUDED.iter().any(|name| params.member(name).is_some());
+        let excluded = |params: RawJson<'_>| EXCLUDED.iter().any(|name| params.member(name).is_some());
         if context.task_id().is_some() || request.params().is_some_and(excluded) {
             return None;
         }
@@ -270,7 +270,7 @@ impl Store {
 
 impl Middleware for ResultCache {
     fn handle(&self, request: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
-        let Some((key, holder)) = self.key(&request) else { return next.begin().map(Ok) };
+        let Some((key, holder)) = self.key(&request) else { return next.run().map(Ok) };
         let now = request.context().service_time();
         let (found, generation) = {
             let mut store = lock(&self.store);
@@ -280,7 +280,7 @@ impl Middleware for ResultCache {
             return Deferred::ready(Ok(next.respond((*found).clone())));
         }
         let cache = self.clone();
-        next.begin().map(move |completed| {
+        next.run().map(move |completed| {
             let context = request.context();
             let is_kept = *completed.kind() == ResponseKind::Result && context.task_id().is_none();
             if let Some(result) = completed.result().filter(|_| is_kept) {

@@ -1,6 +1,7 @@
 //! Server applications: tools, prompts and resources, registered once and served on any number of connections.
 
 pub(crate) mod builder;
+mod call_arguments;
 pub(crate) mod call_params;
 pub(crate) mod capabilities;
 pub(crate) mod catalog;

@@ -158,7 +158,7 @@ impl<E: Dispatch> SessionState<E> {
     ///
     /// `task` has the scopes that requests about the task need. `fault` returns the reason if a result means that the
     /// task has failed.
-    pub(crate) fn session_task_job<T: Encode + Send + 'static>(
+    pub(crate) fn session_task_job<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
@@ -168,7 +168,7 @@ impl<E: Dispatch> SessionState<E> {
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let scope = self.request_scope(inbound);
+        let (scope, received) = (self.request_scope(inbound), self.received_for_task(inbound));
         // The task is created at once, so that the response is sent before any other message about the task.
         let weight = inbound.params.as_ref().map_or(0, |params| params.get().len());
         let mut begun =
@@ -190,6 +190,9 @@ impl<E: Dispatch> SessionState<E> {
                     }
                 }
             };
+            if let Some(received) = received {
+                let _ = execution.in_flight.received.set(received);
+            }
             let context = shared.context(&connection, execution.in_flight.clone());
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))

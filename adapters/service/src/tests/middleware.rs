@@ -181,8 +181,9 @@ fn elapsed_time_uses_the_connection_clock() {
             async move {
                 // Middleware can wait, too: the inner layers and the handler begin after that.
                 call.context().sleep(Duration::from_secs(1)).await?;
+                let began = call.context().now();
                 let completed = next.run().await;
-                lock(&times).push(completed.elapsed());
+                lock(&times).push(call.context().now().saturating_since(began));
                 Ok(completed)
             }
         })
@@ -219,6 +220,32 @@ fn cancellation_in_middleware_skips_handler() {
     pending.cancel(None);
     assert_eq!(pair.wait(pending), Err(CallError::Cancelled));
     assert_eq!(take(&ran), [""; 0]);
+    pair.assert_clean();
+}
+
+#[test]
+fn middleware_refuses_requests_for_input() {
+    let requires_input = async |context: Context| {
+        let params = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
+        context.sample(params).await.map(|_| "asked")
+    };
+    let late = Tool::new_async("late", requires_input).task_support(TaskSupport::Optional).defer_task();
+    let service = Service::builder("test", "1").tool(Tool::new_async("asks", requires_input)).tool(late);
+    let service = service.layer(async |_: IncomingRequest, next: Next| {
+        let completed = next.run().await;
+        match completed.kind() {
+            ResponseKind::InputRequired => Err(ErrorObject::new(ErrorCode(7), "no questions").into()),
+            _ => Ok(completed),
+        }
+    });
+    let service = service.build().expect("a good service");
+    let host = Host::builder("client", "1").sampling(|_, _| Err::<CreateMessageResult, _>("it was asked"));
+    let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2026_07_28);
+    // A call that may become a task is refused as any other.
+    for name in ["asks", "late"] {
+        let refused = pair.send_request("tools/call", json!({ "name": name }));
+        assert_eq!(code(&refused), 7, "{name}: {refused:?}");
+    }
     pair.assert_clean();
 }
 

@@ -161,6 +161,42 @@ fn replaced_arguments_are_checked() {
     }
 }
 
+/// The type of the handler's arguments accepts everything, so only the schema can refuse them.
+#[cfg(feature = "schemas")]
+#[test]
+fn replaced_arguments_are_checked_against_the_schema() {
+    let schema = json!({"type": "object", "properties": {"size": {"enum": ["s", "m"]}}, "required": ["size"]});
+    let ran = Arc::new(AtomicUsize::new(0));
+    let runs = ran.clone();
+    let pick = Tool::with_schema("pick", object(&schema), move |arguments: Value| {
+        runs.fetch_add(1, Ordering::SeqCst);
+        arguments["size"].to_string()
+    });
+    let service = Service::builder("test", "1").tool(pick).layer(async |call: IncomingRequest, next: Next| {
+        let replaced = match call.decode_arguments::<Value>()?["size"].as_str() {
+            Some("m") => "xl",
+            _ => "s",
+        };
+        Ok(next.with_arguments(object(&json!({ "size": replaced }))).run().await)
+    });
+    let service = service.build().expect("a good service");
+    for version in ProtocolVersion::ALL {
+        let pair = Pair::new(&host(), &service, version);
+        let call = |size: &str| pair.send_request("tools/call", json!({"name": "pick", "arguments": {"size": size}}));
+        let refused = call("m");
+        if version.reports_bad_arguments_as_result() {
+            assert_eq!(refused.expect("a result")["isError"], json!(true), "{version}");
+        } else {
+            assert_eq!(code(&refused), -32602, "{version}");
+        }
+        assert_eq!(ran.load(Ordering::SeqCst), 0, "{version}");
+        // The arguments of the client are not checked in their place.
+        assert_eq!(content(call("none of these")), said("\"s\""), "{version}");
+        assert_eq!(ran.swap(0, Ordering::SeqCst), 1, "{version}");
+        pair.assert_clean();
+    }
+}
+
 async fn next_run(next: Next) -> Result<crate::inbound::middleware::Completed, Failure> {
     Ok(next.run().await)
 }

@@ -56,8 +56,9 @@ fn visit(_house: Arc<House>) -> &'static str {
 }
 
 async fn log(request: IncomingRequest, next: Next) -> Result<Completed, Failure> {
+    let began = request.context().now();
     let completed = next.run().await;
-    eprintln!("{} took {:?}", request.method(), completed.elapsed());
+    eprintln!("{} took {:?}", request.method(), request.context().now().saturating_since(began));
     Ok(completed)
 }
 

@@ -104,6 +104,19 @@ impl Connection<ClientRole> {
         calls.by_wire(wire).and_then(|call| calls.get(call)).is_some_and(|call| !call.is_suspended)
     }
 
+    /// Returns the id on the wire and the method of a request of the application in a session: what its frame contains,
+    /// without a look at the frame. The method is `None` if the specification does not define it.
+    pub(crate) fn session_request(&self, call: CallId) -> Option<(u64, Option<Method>)> {
+        let Engine { version, calls, .. } = &self.engine;
+        if version.is_none_or(|version| version.era() != Era::Legacy) {
+            return None;
+        }
+        match calls.get(call)?.tag {
+            CallTag::User { method, .. } => Some((calls.wire(call).as_u64(), method)),
+            CallTag::Handshake | CallTag::Probe { .. } | CallTag::Keepalive | CallTag::CancelTask => None,
+        }
+    }
+
     /// Returns whether a frame waits that is sent before new requests.
     pub(crate) fn has_control(&self) -> bool {
         self.engine.outbox.has_control() || self.engine.batches.has_complete()

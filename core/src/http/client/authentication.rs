@@ -85,6 +85,9 @@ impl Client {
 
     /// Resumes the deadlines of an exchange, with the time that was left.
     pub(super) fn stop_authenticating(&mut self, id: ExchangeId) {
+        if self.authenticating == 0 {
+            return;
+        }
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         let is_unsent = exchange.is_unsent();
         let Some(since) = exchange.authenticates_since.take() else { return };

@@ -68,6 +68,8 @@ pub struct Client {
     pub(super) is_blocked: bool,
     random: u64,
     frame: Vec<u8>,
+    /// Whether the application may have used the connection since the last [`pump`](Self::pump).
+    touched: bool,
 }
 
 /// Shows the options and sizes, but neither messages nor the id of the session.
@@ -168,6 +170,7 @@ impl Client {
             authenticating: 0,
             is_blocked: false,
             frame: Vec::new(),
+            touched: true,
         }
     }
 
@@ -233,6 +236,7 @@ impl Client {
     /// Returns the connection for use at the time `now`. Poll the client afterwards.
     pub fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
         self.set_clock(now);
+        self.touched = true;
         &mut self.conn
     }
 
@@ -254,14 +258,14 @@ impl Client {
     /// Returns the next event for the application. Call it until it returns `None`.
     #[must_use = "an event that is dropped may be a request, which then gets no response"]
     pub fn poll_event(&mut self) -> Option<Event<'static>> {
-        self.pump();
+        self.pump_if_touched();
         self.events.pop_front()
     }
 
     /// Returns the next action for the driver. Call it until it returns `None`.
     #[must_use = "the request of a dropped action is never sent"]
     pub fn poll_action(&mut self) -> Option<Action> {
-        self.pump();
+        self.pump_if_touched();
         self.actions.pop_front()
     }
 
@@ -350,8 +354,15 @@ impl Client {
         self.conn.advance_clock(now);
     }
 
+    fn pump_if_touched(&mut self) {
+        if self.touched {
+            self.pump();
+        }
+    }
+
     /// Takes the events and messages of the connection, and sends the messages that may be sent.
     pub(super) fn pump(&mut self) {
+        self.touched = false;
         if let SendGate::Listening { stream, .. } = self.gate
             && !self.exchanges.get(&stream).is_some_and(Exchange::awaits_stream)
         {
@@ -373,12 +384,15 @@ impl Client {
                 SendGate::Until(_) => self.conn.has_control(),
                 SendGate::Handshake | SendGate::Initialized(_) | SendGate::Listening { .. } => false,
             };
-            if !may_go {
-                if self.gate != SendGate::Open && self.conn.has_control() {
+            if !may_go || !self.conn.has_output() {
+                if !may_go && self.gate != SendGate::Open && self.conn.has_control() {
                     // A cancellation waits behind the gate, maybe for a sign-in. The exchange of the call does not.
                     self.sweep();
                 }
-                return self.update_block();
+                if self.authenticating > 0 || self.is_blocked {
+                    self.update_block();
+                }
+                return;
             }
             let mut frame = core::mem::take(&mut self.frame);
             frame.clear();
@@ -396,6 +410,9 @@ impl Client {
 
     /// Returns whether another exchange may begin, after it has dropped the exchanges of calls that have ended.
     fn makes_room(&mut self) -> bool {
+        if self.has_room_beyond(0) {
+            return true;
+        }
         if !self.has_room() && self.conn.has_control() {
             // The message that waits for room may be a cancellation that ends one of the exchanges.
             self.sweep();
@@ -411,22 +428,9 @@ impl Client {
 
     /// Returns whether there are fewer exchanges than the limit and `reserved` more. A stream that is resumed later
     /// counts: it becomes an exchange without a look at the limit.
-    fn has_room_beyond(&self, reserved: usize) -> bool {
+    pub(super) fn has_room_beyond(&self, reserved: usize) -> bool {
         let exchanges = self.exchanges.len() + self.retry_timers.len();
         exchanges < self.options.limits.exchanges.saturating_add(reserved)
-    }
-
-    /// Posts the first message that has waited for the session, if it may be sent now. Returns whether it was.
-    fn post_queued(&mut self) -> bool {
-        if self.gate != SendGate::Open || !self.has_room_beyond(0) {
-            return false;
-        }
-        let Some(post) = self.queued.pop_front() else { return false };
-        if let Some(request) = &post.request {
-            self.conn.resume_deadlines(self.clock, request.id);
-        }
-        self.post(post);
-        true
     }
 
     /// Ends all exchanges after the connection has closed, and sends the DELETE request of the session.

@@ -28,6 +28,18 @@ impl Client {
         if frame.starts_with(b"[") {
             return self.send_post(frame, PostKind::Response, None, None);
         }
+        if let Route::Call(call) = route
+            && let Some((id, method)) = self.conn.session_request(call)
+            && method != Some(Method::Initialize)
+        {
+            // Most requests of a session. Nothing of them is repeated in headers.
+            let request = SentRequest { call, id, method: method.map(|method| method.in_era(Era::Legacy)) };
+            if self.is_blocked {
+                // It was paused in the outbox.
+                self.conn.resume_deadlines(self.clock, id);
+            }
+            return self.send_post(frame, PostKind::Request, Some(request), None);
+        }
         let depth = self.conn.settings().limits.json_depth;
         let Ok(Ok(message)) = core::str::from_utf8(frame).map(|text| Message::parse(text, depth)) else { return };
         let (kind, request, mirrored) = match message {
@@ -90,6 +102,19 @@ impl Client {
             }
             _ => self.post(post),
         }
+    }
+
+    /// Posts the first message that has waited for the session, if it may be sent now. Returns whether it was.
+    pub(super) fn post_queued(&mut self) -> bool {
+        if self.queued.is_empty() || self.gate != SendGate::Open || !self.has_room_beyond(0) {
+            return false;
+        }
+        let Some(post) = self.queued.pop_front() else { return false };
+        if let Some(request) = &post.request {
+            self.conn.resume_deadlines(self.clock, request.id);
+        }
+        self.post(post);
+        true
     }
 
     pub(super) fn post(&mut self, post: PostRequest) {

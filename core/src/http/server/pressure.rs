@@ -18,6 +18,9 @@ impl Limits {
 impl Session {
     /// Records that the bytes waiting on an exchange have changed from `before` to `after`.
     pub(super) fn weigh(&mut self, before: usize, after: usize) {
+        if before == after {
+            return;
+        }
         let limits = &self.options.limits;
         self.queued = self.queued + after - before;
         if !matches!(self.kind, SessionKind::Streams { .. }) {

@@ -27,14 +27,17 @@ impl Session {
             Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
             Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),
             Target::Listen(_, last) => {
+                self.touched = true;
                 self.listen(id, last.as_deref(), request.principal.as_deref());
                 None
             }
             Target::OldStream => {
+                self.touched = true;
                 self.open_old_stream(id);
                 None
             }
             Target::End(_) => {
+                self.touched = true;
                 self.conn.finish(CloseReason::Eof);
                 self.answer(id, response::empty(StatusCode::NO_CONTENT));
                 None
@@ -93,6 +96,7 @@ impl Session {
         self.taking = None;
         // Over the old transport, responses are sent on the stream of the session.
         if !is_request || stream.is_none() {
+            self.touched = true;
             self.accept(id, stream, request.kind, refusal);
         }
         event

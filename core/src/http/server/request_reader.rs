@@ -192,7 +192,7 @@ impl Request {
     pub fn requests_without_status(&self) -> impl Iterator<Item = (Cow<'_, str>, Option<RawJson<'_>>)> {
         let settings = &self.config.settings.limits;
         let (depth, most) = (settings.json_depth, settings.batch_members);
-        let single = self.message().filter(|_| matches!(self.target, Target::OldMessage(_)));
+        let single = if matches!(self.target, Target::OldMessage(_)) { self.message() } else { None };
         let text = wire::text(&self.body).unwrap_or_default();
         let members = move || ArrayIter::new(text, depth);
         let is_batch = self.kind == BodyKind::Batch && members().take(most.saturating_add(1)).count() <= most;
@@ -245,8 +245,8 @@ impl Request {
 
     /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
     fn described(&self) -> usize {
-        match (&self.target, self.message()) {
-            (Target::Modern(_), Some(message)) => request_weight(&message),
+        match &self.target {
+            Target::Modern(_) => self.message().as_ref().map_or(0, request_weight),
             _ => 0,
         }
     }

@@ -279,7 +279,8 @@ impl Session {
         self.add_deadline(Deadline { at: until, wake: Wake::StreamAfter });
         self.cancel_waiting(request);
         let event = self.begin(id, request);
-        self.pump();
+        // A message was passed on with all that follows from it.
+        self.pump_if_touched();
         Ok((id, event))
     }
 

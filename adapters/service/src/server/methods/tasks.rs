@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerRole,
     protocol::{Capability, Method},
     schema::{MissingRequiredClientCapability, SubscriptionsListenParams, TaskSupport, ToolExecution},
-    wire::{ErrorCode, ErrorObject, OwnedRawJson},
+    wire::{ErrorCode, ErrorObject},
 };
 
 use super::common::caller;
@@ -19,6 +19,7 @@ use crate::{
         state::{Role, SessionState},
     },
     server::{
+        call_arguments::CallArguments,
         call_params::CallParams,
         required_scopes::lacks_scopes,
         routes::{Request, Route, SentRequest},
@@ -113,9 +114,10 @@ fn call(
         (Some(true), TaskSupport::Optional | TaskSupport::Required) => {
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
             let how = (tool.kind(), tool.task_start, tool.scopes.clone());
-            let arguments = OwnedRawJson::from(arguments);
+            let arguments = CallArguments::of(shared, arguments);
             let run = move |context: &Context| {
-                tool.run(&arguments.get(), context).map(|answer| answer.map(ToolAnswer::into_result))
+                let running = arguments.with(context, |arguments| tool.run(arguments, context));
+                running.map(|answer| answer.map(ToolAnswer::into_result))
             };
             return shared.task_job(inbound, meta, how, run);
         }
@@ -125,9 +127,9 @@ fn call(
     match (tool_call.called.task.take(), support) {
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
-            let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
+            let (kind, arguments) = (tool.kind(), CallArguments::of(shared, arguments));
             let task = (task, tool.scopes.clone());
-            let run = move |context: &Context| tool.run(&arguments.get(), context);
+            let run = move |context: &Context| arguments.with(context, |arguments| tool.run(arguments, context));
             Ok(Some(shared.session_task_job(inbound, meta, task, kind, failure_text, run)))
         }
         (None, TaskSupport::Required) if has_tasks() => {

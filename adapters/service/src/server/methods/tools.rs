@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::ServerRole,
     protocol::{Capability, CapabilitySet, Era, Method},
     schema::{CallToolResult, ListToolsParams, ListToolsResult, MissingRequiredClientCapability},
-    wire::{ErrorCode, ErrorObject, OwnedRawJson},
+    wire::{ErrorCode, ErrorObject},
 };
 
 use super::common::Page;
@@ -19,6 +19,7 @@ use crate::{
         state::{Role, SessionState},
     },
     server::{
+        call_arguments::CallArguments,
         call_params::CallParams,
         input_required::CallerId,
         pooled_call::PooledCall,
@@ -106,8 +107,8 @@ impl SessionState<ServerRole> {
                 PooledCall::new(self, inbound, tool, &arguments, meta).into_job(kind)
             }));
         }
-        let (kind, arguments) = (tool.kind(), OwnedRawJson::from(arguments));
-        let run = move |context: &Context| tool.run(&arguments.get(), context);
+        let (kind, arguments) = (tool.kind(), CallArguments::of(self, arguments));
+        let run = move |context: &Context| arguments.with(context, |arguments| tool.run(arguments, context));
         self.run_with_input(inbound, caller, meta, kind, ToolAnswer::is_error, run)
     }
 

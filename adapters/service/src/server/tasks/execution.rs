@@ -29,7 +29,7 @@ use crate::{
     outbound::error::CallError,
     server::{
         in_flight::ServerInFlight,
-        input_required::{CallerId, InputRounds},
+        input_required::{CallerId, InputRounds, RoundResult},
     },
 };
 
@@ -85,8 +85,12 @@ impl SessionState<ServerRole> {
         let owner = caller.principal.clone();
         let rounds = || InputRounds::begin(&self.app.0.state_signer, Method::CallTool, params.as_ref(), caller);
         let rounds = (task_start == TaskStart::Deferred).then(rounds).transpose()?;
-        let in_flight = self.in_flight.begin(*key, meta);
+        let in_flight = self.begin_request(inbound, meta, None, true);
         let scope = self.request_scope(inbound);
+        if let Some(received) = in_flight.received.get().filter(|_| self.has_layers()) {
+            // The connection will not know the request any more once it is a task.
+            let _ = received.id(|| connection.read(|conn| conn.request_id(*key).cloned()));
+        }
         let weight = params.as_ref().map_or(0, |params| params.get().len());
         let _ = (
             in_flight.info.set(Box::new(info)),
@@ -95,6 +99,10 @@ impl SessionState<ServerRole> {
         if let Some(rounds) = rounds {
             let _ = in_flight.role.rounds.set(Box::new(rounds));
         }
+        let run = move |context: &Context| {
+            let request = context.clone();
+            run(context).map(move |answer| finish_round(&request, answer))
+        };
         let responder = Responder::of(self.context(connection, in_flight.clone()), *key);
         let mut execution = TaskExecution {
             shared: self.clone(),
@@ -117,7 +125,7 @@ impl SessionState<ServerRole> {
             let answer = if context.is_cancelled() {
                 Err(ErrorObject::internal("Cancelled"))
             } else {
-                scope.run(&context, run).await.and_then(Replaceable::decoded)
+                scope.run(&context, run).await
             };
             execution.end(answer).await;
         };
@@ -217,6 +225,29 @@ impl Context<ServerRole> {
     }
 }
 
+/// Returns the result of a request after a run of its handler. A task has no rounds of input.
+fn finish_round(context: &Context, answer: RpcResult<CallToolResult>) -> RpcResult<RoundResult<CallToolResult>> {
+    let ServerInFlight { rounds, task, .. } = &context.in_flight.role;
+    match rounds.get().filter(|_| task.get().is_none()) {
+        Some(rounds) => rounds.finish(&context.service().0.state_signer, answer, CallToolResult::is_error),
+        None => answer.map(RoundResult::Complete),
+    }
+}
+
+/// Returns the result of a task.
+fn task_result(result: Replaceable<RoundResult<CallToolResult>>) -> RpcResult<CallToolResult> {
+    let internal = || ErrorObject::internal("Internal error");
+    let result = match result {
+        Replaceable::Handler(result) => result,
+        Replaceable::Encoded(encoded) => encoded.0,
+        Replaceable::Replaced(replaced) => return replaced.result.decode().map_err(|_| internal()),
+    };
+    match result {
+        RoundResult::Complete(result) => Ok(result),
+        RoundResult::InputRequired(_) => Err(internal()),
+    }
+}
+
 fn has_room(conn: &Connection<ServerRole>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
 }
@@ -240,19 +271,13 @@ impl TaskExecution {
         let _ = self.connection.when_writable(|| self.connection.read(has_room)).await;
     }
 
-    async fn end(mut self, answer: RpcResult<CallToolResult>) {
+    async fn end(mut self, answer: RpcResult<Replaceable<RoundResult<CallToolResult>>>) {
         let Some(responder) = self.responder.take() else { return };
         if self.in_flight.role.task.get().is_some() {
             responder.disarm();
-            return self.finish(answer);
+            return self.finish(answer.and_then(task_result));
         }
-        match self.in_flight.role.rounds.get() {
-            Some(rounds) => {
-                let answer = rounds.finish(&self.shared.app.0.state_signer, answer, CallToolResult::is_error);
-                responder.send(answer).await;
-            }
-            None => responder.send(answer).await,
-        }
+        responder.send(answer).await;
     }
 
     /// Finishes the task.

@@ -1,0 +1,298 @@
+//! The handler of a request that middleware wraps, and its response.
+
+use std::{
+    any::Any,
+    pin::pin,
+    sync::{Arc, Mutex, OnceLock, PoisonError},
+};
+
+use mcp_proto::{
+    protocol::Method,
+    schema::{At, Encode},
+    wire::{ErrorObject, JsonObject},
+};
+
+use super::{
+    catch_panic::{catch_panic, catch_panic_async},
+    context::Context,
+    in_flight::RoleInFlight,
+    middleware::{Completed, Layer, Layers},
+    replaceable::Replaceable,
+    rpc_result::{AnyResult, ResponseKind, RpcResult},
+    state::Role,
+};
+use crate::driver_api::deferred::Deferred;
+
+/// The context and the middleware of a request, which the handler and its middleware share.
+pub(crate) struct SharedRequest<E: Role>(Arc<Option<(Context<E>, Layers<E>)>>);
+
+impl<E: Role> SharedRequest<E> {
+    /// Creates it, in the memory of an earlier one if there is such memory.
+    pub(crate) fn new(context: Context<E>, layers: Layers<E>, memory: Option<Self>) -> Self {
+        if let Some(Self(mut memory)) = memory
+            && let Some(free) = Arc::get_mut(&mut memory)
+        {
+            *free = Some((context, layers));
+            return Self(memory);
+        }
+        Self(Arc::new(Some((context, layers))))
+    }
+
+    /// Returns the context and the memory for another request, or a copy of the context while middleware still has the
+    /// request.
+    pub(super) fn into_parts(mut self) -> (Context<E>, Option<Self>) {
+        match Arc::get_mut(&mut self.0).and_then(Option::take) {
+            Some((context, _)) => (context, Some(self)),
+            None => (self.context().clone(), None),
+        }
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+
+    fn parts(&self) -> &(Context<E>, Layers<E>) {
+        (*self.0).as_ref().expect("a request that is shared is not cleared")
+    }
+
+    pub(crate) fn context(&self) -> &Context<E> {
+        &self.parts().0
+    }
+
+    /// Returns the middleware with this number.
+    pub(super) fn layer(&self, number: usize) -> Option<&dyn Layer<E>> {
+        self.parts().1.get(number).map(|layer| &**layer)
+    }
+}
+
+impl<E: Role> Clone for SharedRequest<E> {
+    fn clone(&self) -> Self {
+        Self(self.0.clone())
+    }
+}
+
+/// The progress of a request through its middleware, and the response of its handler.
+///
+/// It is moved from one middleware to the next and back, with the handler, in one box: no middleware allocates.
+pub(crate) struct LayeredState<E: Role, T> {
+    chain: Chain<E>,
+    /// The response of the handler, once it has ended.
+    answer: Option<RpcResult<T>>,
+}
+
+/// The progress of a request through its middleware.
+pub(super) struct Chain<E: Role> {
+    pub(super) request: SharedRequest<E>,
+    /// The number of layers that have begun.
+    pub(super) depth: usize,
+    /// The arguments that middleware has set in place of those of the request.
+    pub(super) arguments: Option<Arc<JsonObject>>,
+    /// The response as middleware sees it, once middleware has asked for it.
+    seen: OnceLock<Box<Seen>>,
+}
+
+/// The response of a handler as middleware sees it.
+struct Seen {
+    kind: ResponseKind,
+    /// The encoded result, once middleware has asked for it.
+    result: OnceLock<Option<JsonObject>>,
+}
+
+impl<E: Role, T> LayeredState<E, T> {
+    pub(crate) const fn new(request: SharedRequest<E>) -> Self {
+        Self { chain: Chain { request, depth: 0, arguments: None, seen: OnceLock::new() }, answer: None }
+    }
+
+    pub(crate) fn context(&self) -> &Context<E> {
+        self.chain.request.context()
+    }
+}
+
+/// A handler that middleware wraps, with its state.
+pub(crate) trait LayeredCall: Send + Sync + 'static {
+    type Role: Role;
+    type Result: Encode + Send + Sync + 'static;
+
+    fn state(&self) -> &LayeredState<Self::Role, Self::Result>;
+
+    fn state_mut(&mut self) -> &mut LayeredState<Self::Role, Self::Result>;
+
+    /// Starts the handler. This is called once.
+    fn start(&mut self) -> Deferred<RpcResult<Self::Result>>;
+
+    /// Keeps the memory for another call, after the response was taken.
+    fn recycle(self: Box<Self>) {}
+}
+
+/// A handler of any type that middleware wraps.
+pub(super) trait AnyCall<E: Role>: AnyAnswer {
+    fn chain(&self) -> &Chain<E>;
+
+    fn chain_mut(&mut self) -> &mut Chain<E>;
+
+    /// Runs the handler.
+    fn run(self: Box<Self>) -> Deferred<Completed>;
+}
+
+/// The response of a handler of any type.
+pub(super) trait AnyAnswer: Any + Send + Sync {
+    fn kind(&self) -> &ResponseKind;
+
+    /// Returns the encoded result.
+    fn result(&self) -> Option<&JsonObject>;
+
+    fn request(&self) -> RequestIdentity;
+}
+
+/// The request that a response belongs to.
+pub(super) struct RequestIdentity {
+    pub(super) method: Option<Method>,
+    in_flight: Arc<dyn Any + Send + Sync>,
+}
+
+impl RequestIdentity {
+    pub(super) fn of<E: Role>(context: &Context<E>) -> Self {
+        let method = context.in_flight.received.get().and_then(|received| received.known());
+        Self { method, in_flight: context.in_flight.clone() }
+    }
+
+    pub(super) fn is<E: Role>(&self, context: &Context<E>) -> bool {
+        std::ptr::addr_eq(Arc::as_ptr(&self.in_flight), Arc::as_ptr(&context.in_flight))
+    }
+}
+
+impl<C: LayeredCall> AnyCall<C::Role> for C {
+    fn chain(&self) -> &Chain<C::Role> {
+        &self.state().chain
+    }
+
+    fn chain_mut(&mut self) -> &mut Chain<C::Role> {
+        &mut self.state_mut().chain
+    }
+
+    fn run(mut self: Box<Self>) -> Deferred<Completed> {
+        match self.start().try_take() {
+            Ok(answer) => {
+                self.state_mut().answer = Some(answer);
+                Deferred::ready(Completed::of(self))
+            }
+            Err(running) => Deferred::new(async move {
+                let answer = catch_panic_async(pin!(running)).await;
+                self.state_mut().answer = Some(answer);
+                Completed::of(self)
+            }),
+        }
+    }
+}
+
+impl<C: LayeredCall> AnyAnswer for C {
+    fn kind(&self) -> &ResponseKind {
+        &seen(self).kind
+    }
+
+    fn result(&self) -> Option<&JsonObject> {
+        let Seen { kind, result } = seen(self);
+        let encode = || {
+            let LayeredState { chain, answer } = self.state();
+            let result = answer.as_ref()?.as_ref().ok()?;
+            At(result, Some(chain.request.context().version())).to_json().ok()?.try_into().ok()
+        };
+        matches!(kind, ResponseKind::Result | ResponseKind::Failed).then(|| result.get_or_init(encode).as_ref())?
+    }
+
+    fn request(&self) -> RequestIdentity {
+        RequestIdentity::of(self.state().context())
+    }
+}
+
+fn seen<C: LayeredCall>(call: &C) -> &Seen {
+    let LayeredState { chain, answer } = call.state();
+    chain.seen.get_or_init(|| {
+        let kind = match answer {
+            Some(answer) => response_kind(chain.request.context(), answer.as_ref()),
+            None => ResponseKind::Error(ErrorObject::internal("Internal error")),
+        };
+        Box::new(Seen { kind, result: OnceLock::new() })
+    })
+}
+
+/// Takes the response of the handler. Returns `None` if it is the response of another request.
+pub(super) fn take_answer<C: LayeredCall>(
+    call: Box<dyn AnyAnswer>,
+    request: &SharedRequest<C::Role>,
+) -> Option<RpcResult<Replaceable<C::Result>>> {
+    let mut call = (call as Box<dyn Any>).downcast::<C>().ok()?;
+    let LayeredState { chain, answer } = call.state_mut();
+    if !chain.request.is(request) {
+        return None;
+    }
+    let (answer, seen) = (answer.take()?, chain.seen.take());
+    call.recycle();
+    Some(answer.map(|result| match seen.and_then(|seen| seen.result.into_inner().flatten()) {
+        Some(encoded) => Replaceable::Encoded(Box::new((result, encoded))),
+        None => Replaceable::Handler(result),
+    }))
+}
+
+/// A handler that is a function of any type.
+pub(super) struct FunctionCall<E: Role, F, T> {
+    state: LayeredState<E, T>,
+    /// Never locked: it makes the call `Sync`.
+    handler: Mutex<Option<F>>,
+}
+
+impl<E: Role, F, T> FunctionCall<E, F, T> {
+    pub(super) const fn new(request: SharedRequest<E>, handler: F) -> Self {
+        Self { state: LayeredState::new(request), handler: Mutex::new(Some(handler)) }
+    }
+}
+
+impl<E: Role, F, T> LayeredCall for FunctionCall<E, F, T>
+where
+    F: FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+    T: Encode + Send + Sync + 'static,
+{
+    type Role = E;
+    type Result = T;
+
+    fn state(&self) -> &LayeredState<E, T> {
+        &self.state
+    }
+
+    fn state_mut(&mut self) -> &mut LayeredState<E, T> {
+        &mut self.state
+    }
+
+    fn start(&mut self) -> Deferred<RpcResult<T>> {
+        match self.handler.get_mut().unwrap_or_else(PoisonError::into_inner).take() {
+            Some(handler) => catch_panic(|| handler(self.state.context())),
+            None => Deferred::ready(Err(ErrorObject::internal("Internal error"))),
+        }
+    }
+}
+
+/// Returns the kind of a response without a handler.
+pub(crate) fn outcome<E: Role, T: 'static>(answer: Result<&T, &ErrorObject>) -> ResponseKind {
+    match answer {
+        Err(error) => ResponseKind::Error(error.clone()),
+        Ok(result) if E::has_failed(of_any(result)) => ResponseKind::Failed,
+        Ok(_) => ResponseKind::Result,
+    }
+}
+
+/// Returns the kind of a handler's response.
+pub(super) fn response_kind<E: Role, T: 'static>(
+    context: &Context<E>,
+    answer: Result<&T, &ErrorObject>,
+) -> ResponseKind {
+    if answer.is_ok() && context.in_flight.role.requires_input() {
+        return ResponseKind::InputRequired;
+    }
+    outcome::<E, T>(answer)
+}
+
+/// Returns the result itself, also from within an [`AnyResult`].
+fn of_any<T: 'static>(result: &T) -> &dyn Any {
+    let result: &dyn Any = result;
+    result.downcast_ref().map_or(result, AnyResult::as_any)
+}
