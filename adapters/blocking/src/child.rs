@@ -16,7 +16,7 @@ use mcp_driver::{
 };
 
 use crate::transport::{ByteReader, Transport};
-use mcp_driver::unix::thread::{lock, spawn};
+use mcp_driver::os::thread::{lock, spawn};
 use mcp_driver::{Command, StopHandle};
 
 /// The size of reads from standard error.

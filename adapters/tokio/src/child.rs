@@ -5,7 +5,7 @@ use std::{
     process::{self, ExitStatus},
 };
 
-use mcp_driver::{Runtime, unix::thread};
+use mcp_driver::{Runtime, os::thread};
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 #[cfg(target_os = "linux")]

@@ -22,7 +22,7 @@ use rustix::{
     net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg},
 };
 
-use mcp_driver::unix::thread::lock;
+use mcp_driver::os::thread::lock;
 
 /// A function that may block.
 pub(super) type Function = Box<dyn FnOnce() + Send>;

@@ -5,7 +5,7 @@ use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use mcp_driver::{
     Sniffer, StopHandle, tuning,
-    unix::thread::{lock, spawn, wait, wait_for},
+    os::thread::{lock, spawn, wait, wait_for},
 };
 use mcp_service::ConnectionHandle;
 

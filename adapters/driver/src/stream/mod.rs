@@ -5,7 +5,7 @@ pub(crate) mod framed;
 pub(crate) mod io;
 pub(crate) mod line_reader;
 pub mod memory;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub(crate) mod stream_runtime;
 pub(crate) mod transport;
 pub(crate) mod write_buffer;
