@@ -64,6 +64,8 @@ pub use listener::Listener;
 pub use listener::SocketFile;
 pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
 pub use options::DriverOptions;
+#[cfg(feature = "os")]
+pub use os::blocking_fd::{FdReader, FdWriter};
 pub use process::command::Command;
 pub use process::restart::{RestartPolicy, RestartState};
 #[cfg(feature = "signals")]
@@ -82,6 +84,4 @@ pub use stream::transport::{IntoTransport, Transport};
 pub use stream::write_buffer::WriteBuffer;
 #[cfg(feature = "os")]
 pub use supervisor::Supervisor;
-#[cfg(feature = "os")]
-pub use os::blocking_fd::{FdReader, FdWriter};
 pub use watched::Watched;

@@ -1,7 +1,5 @@
 //! A listener for connections over sockets.
 
-#[cfg(unix)]
-use std::{fs, path::PathBuf};
 use std::{
     fmt,
     future::{Future, poll_fn},
@@ -13,6 +11,8 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
+#[cfg(unix)]
+use std::{fs, path::PathBuf};
 
 use crate::{
     error::Error,
@@ -21,6 +21,7 @@ use crate::{
         quota::{Permit, Quota},
     },
     options::DriverOptions,
+    os::net::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     runtime::sleep,
     server::Server,
     stop::StopHandle,
@@ -29,7 +30,6 @@ use crate::{
         transport::{IntoTransport, Transport},
     },
     tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
-    os::net::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
 use mcp_service::{Service, driver_api::Holder};
@@ -228,7 +228,9 @@ impl<R: StreamRuntime> Socket<R> {
                 let accepted = R::poll_accept_tcp(listener, cx);
                 accepted.map_ok(|(transport, address)| (transport, Holder::at(address.ip())))
             }
-            Self::Local(listener) => R::poll_accept_local(listener, cx).map_ok(|transport| (transport, Holder::Unknown)),
+            Self::Local(listener) => {
+                R::poll_accept_local(listener, cx).map_ok(|transport| (transport, Holder::Unknown))
+            }
         }
     }
 }

@@ -55,7 +55,8 @@ mod tests {
 
     #[test]
     fn finds_programs_as_a_shell_does() {
-        let files = ["/node/npx.cmd", "/node/npx", "/late/npx.exe", "/tools/server.exe", "/tools/a.b.bat", "./evil.exe"];
+        let files =
+            ["/node/npx.cmd", "/node/npx", "/late/npx.exe", "/tools/server.exe", "/tools/a.b.bat", "./evil.exe"];
         let is_file = |path: &Path| files.iter().any(|file| Path::new(file) == path);
         let folders: Vec<PathBuf> = ["", ".", "/node", "/late", "/tools"].map(PathBuf::from).into();
         let found = |name: &str| {

@@ -283,7 +283,10 @@ mod tests {
         let mut reader = ThreadReader::new(Endless(reads)).expect("a thread");
         let mut buffer = vec![0; CHUNK];
         for _ in 0..3 {
-            assert_eq!(block_on(poll_fn(|cx| reader.poll_read(cx, &mut buffer[..CHUNK / 2]))).expect("bytes"), CHUNK / 2);
+            assert_eq!(
+                block_on(poll_fn(|cx| reader.poll_read(cx, &mut buffer[..CHUNK / 2]))).expect("bytes"),
+                CHUNK / 2
+            );
             assert_eq!(seen.recv().expect("a read"), CHUNK);
             assert!(seen.try_recv().is_err(), "half of the chunk is not taken yet");
             assert_eq!(block_on(poll_fn(|cx| reader.poll_read(cx, &mut buffer))).expect("bytes"), CHUNK / 2);

@@ -25,10 +25,10 @@ use crate::{
     http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
     limits::quota::{Permit, Quota},
     options::DriverOptions,
+    os::net::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     runtime::{select_biased, sleep, timeout, unblock},
     stop::StopHandle,
     tuning::WRITE_TIMEOUT,
-    os::net::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
 use mcp_service::Service;
