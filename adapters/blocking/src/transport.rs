@@ -17,8 +17,6 @@ use mcp_driver::{
 use mcp_service::block_on;
 use rustix::fd::OwnedFd;
 
-use crate::os;
-
 /// Reads bytes.
 pub trait ByteReader: Send + 'static {
     /// Waits for bytes and reads some of them; `0` is the end of the input.
@@ -164,31 +162,6 @@ impl Transport {
     pub fn pair(capacity: usize) -> (Self, Self) {
         let ((left_reader, left_writer), (right_reader, right_writer)) = (pipe(capacity), pipe(capacity));
         (Self::new(right_reader, left_writer), Self::new(left_reader, right_writer))
-    }
-
-    /// Creates a transport over this process's standard input and output, and replaces them for other code: descriptor
-    /// 0 becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
-    /// programs that they start, do not disturb the connection.
-    ///
-    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must get an
-    /// input and an output of their own.
-    ///
-    /// # Errors
-    /// If they were taken before, or the system has no free descriptors.
-    pub fn stdio() -> io::Result<Self> {
-        let (input, output) = os::stdio(true)?;
-        Ok(Self::new(input, output))
-    }
-
-    /// Creates a transport over this process's standard input and output without protecting them. Nothing else may read
-    /// from standard input or write to standard output while the connection lasts, and standard output stays open after
-    /// it.
-    ///
-    /// # Errors
-    /// If the system has no free descriptors.
-    pub fn stdio_shared() -> io::Result<Self> {
-        let (input, output) = os::stdio(false)?;
-        Ok(Self::new(input, output))
     }
 
     /// Creates a transport over a TCP connection. There is no encryption and no authentication: every peer that can

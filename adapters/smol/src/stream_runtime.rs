@@ -57,7 +57,7 @@ impl StreamRuntime for Smol {
     }
 
     async fn connect_local(path: PathBuf) -> io::Result<Transport> {
-        os::connect_local(path).await
+        Ok(Transport::local(os::connect_local(path).await?))
     }
 
     async fn listen_tcp(addresses: Vec<SocketAddr>) -> io::Result<Self::TcpListener> {
@@ -88,7 +88,7 @@ impl StreamRuntime for Smol {
     }
 
     fn poll_accept_local(listener: &Self::LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
-        os::poll_accept_local(listener, cx)
+        os::poll_accept_local(listener, cx).map_ok(Transport::local)
     }
 
     fn local_addr(listener: &Self::TcpListener) -> io::Result<SocketAddr> {

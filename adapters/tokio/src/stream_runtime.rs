@@ -46,7 +46,7 @@ impl StreamRuntime for Tokio {
     }
 
     async fn connect_local(path: PathBuf) -> io::Result<Transport> {
-        os::connect_local(path).await
+        Ok(Transport::local(os::connect_local(path).await?))
     }
 
     async fn listen_tcp(addresses: Vec<SocketAddr>) -> io::Result<TcpListener> {
@@ -69,7 +69,7 @@ impl StreamRuntime for Tokio {
     }
 
     fn poll_accept_local(listener: &os::LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
-        os::poll_accept_local(listener, cx)
+        os::poll_accept_local(listener, cx).map_ok(Transport::local)
     }
 
     fn local_addr(listener: &TcpListener) -> io::Result<SocketAddr> {

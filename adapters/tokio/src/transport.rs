@@ -109,6 +109,14 @@ impl Transport {
         Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT)
     }
 
+    /// Runs over a connection of this machine.
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        #[cfg(unix)]
+        return Self::unix(stream);
+        #[cfg(windows)]
+        return Self::duplex(stream);
+    }
+
     /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.
     /// Default: no time at all; for sockets, half a second.
     #[must_use]

@@ -10,11 +10,11 @@ mod windows;
 pub(crate) use unix::is_closed_by_peer;
 #[cfg(unix)]
 pub(crate) use unix::{
-    LocalListener, child, connect_local, listen_local, pipe_reader, pipe_writer, poll_accept_local, stdio,
+    LocalListener, LocalStream, child, connect_local, listen_local, pipe_reader, pipe_writer, poll_accept_local, stdio,
 };
 #[cfg(all(windows, feature = "http"))]
 pub(crate) use windows::is_closed_by_peer;
 #[cfg(windows)]
 pub(crate) use windows::{
-    LocalListener, child, connect_local, listen_local, pipe_reader, pipe_writer, poll_accept_local, stdio,
+    LocalListener, LocalStream, child, connect_local, listen_local, pipe_reader, pipe_writer, poll_accept_local, stdio,
 };

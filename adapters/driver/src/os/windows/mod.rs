@@ -10,6 +10,8 @@ pub mod process;
 pub(crate) mod signals;
 #[cfg(feature = "os")]
 pub mod stdio;
+#[cfg(all(test, feature = "os"))]
+mod tests;
 #[cfg(feature = "os")]
 pub mod wake;
 

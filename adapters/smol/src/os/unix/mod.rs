@@ -22,10 +22,13 @@ use mcp_driver::{
 };
 
 use self::descriptor::Descriptor;
-use crate::{driver::Smol, io::Stream, transport::Transport};
+use crate::{driver::Smol, io::Stream};
 
 /// A Unix domain socket that clients connect to.
 pub(crate) type LocalListener = Async<UnixListener>;
+
+/// A connection over it.
+pub(crate) type LocalStream = Async<UnixStream>;
 
 pub(crate) fn wait_for_child(
     runtime: &Smol,
@@ -49,22 +52,22 @@ pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)
     Ok((Descriptor::new(input), Descriptor::new(output)))
 }
 
-pub(crate) async fn connect_local(path: PathBuf) -> io::Result<Transport> {
-    Ok(Transport::unix(Async::<UnixStream>::connect(path).await?))
+pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {
+    Async::<UnixStream>::connect(path).await
 }
 
 pub(crate) fn listen_local(path: &Path) -> io::Result<LocalListener> {
     Async::<UnixListener>::bind(path)
 }
 
-pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<LocalStream>> {
     loop {
         match listener.get_ref().accept() {
             Err(error) if is_transient(&error) => ready!(listener.poll_readable(cx))?,
             accepted => {
                 // An accepted connection that is lost is no failure of the socket.
                 if let Ok(stream) = Async::new(accepted?.0) {
-                    return Poll::Ready(Ok(Transport::unix(stream)));
+                    return Poll::Ready(Ok(stream));
                 }
             }
         }

@@ -17,10 +17,13 @@ use mcp_driver::{
     },
 };
 
-use crate::{driver::Smol, transport::Transport};
+use crate::driver::Smol;
 
 /// There are no named pipes: the reactor of smol waits for sockets.
 pub(crate) type LocalListener = Infallible;
+
+/// A connection over one.
+pub(crate) type LocalStream = Infallible;
 
 /// Waits for the exit of a process on a thread.
 pub(crate) fn wait_for_child(
@@ -51,7 +54,7 @@ fn unsupported() -> io::Error {
     io::Error::new(ErrorKind::Unsupported, "smol has no named pipes: use mcp-tokio, or a transport over TCP or HTTP")
 }
 
-pub(crate) async fn connect_local(_name: PathBuf) -> io::Result<Transport> {
+pub(crate) async fn connect_local(_name: PathBuf) -> io::Result<LocalStream> {
     Err(unsupported())
 }
 
@@ -59,6 +62,6 @@ pub(crate) fn listen_local(_name: &Path) -> io::Result<LocalListener> {
     Err(unsupported())
 }
 
-pub(crate) fn poll_accept_local(listener: &LocalListener, _: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+pub(crate) fn poll_accept_local(listener: &LocalListener, _: &mut Context<'_>) -> Poll<io::Result<LocalStream>> {
     match *listener {}
 }

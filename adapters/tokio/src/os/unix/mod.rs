@@ -25,10 +25,13 @@ use tokio::{
 };
 
 use self::descriptor::Descriptor;
-use crate::{io::Stream, transport::Transport};
+use crate::io::Stream;
 
 /// A Unix domain socket that clients connect to.
 pub(crate) type LocalListener = UnixListener;
+
+/// A connection over it.
+pub(crate) type LocalStream = UnixStream;
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
     Ok(Stream::new(Receiver::from_owned_fd(pipe)?))
@@ -44,16 +47,16 @@ pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)
     Ok((Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
 }
 
-pub(crate) async fn connect_local(path: PathBuf) -> io::Result<Transport> {
-    Ok(Transport::unix(UnixStream::connect(path).await?))
+pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {
+    UnixStream::connect(path).await
 }
 
 pub(crate) fn listen_local(path: &Path) -> io::Result<LocalListener> {
     UnixListener::bind(path)
 }
 
-pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
-    listener.poll_accept(cx).map_ok(|(stream, _)| Transport::unix(stream))
+pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<LocalStream>> {
+    listener.poll_accept(cx).map_ok(|(stream, _)| stream)
 }
 
 /// Returns whether the peer has closed the connection.

@@ -14,7 +14,7 @@ use mcp_driver::{
     },
 };
 
-pub(crate) use self::named_pipe::{LocalListener, connect_local, listen_local, poll_accept_local};
+pub(crate) use self::named_pipe::{LocalListener, LocalStream, connect_local, listen_local, poll_accept_local};
 
 /// Pipes of child processes cannot be polled, so each has a thread.
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {

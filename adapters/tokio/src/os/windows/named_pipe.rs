@@ -13,11 +13,10 @@ use std::{
 };
 
 use tokio::{
-    net::windows::named_pipe::{ClientOptions, NamedPipeServer, ServerOptions},
+    io::{AsyncRead, AsyncWrite, ReadBuf},
+    net::windows::named_pipe::{ClientOptions, NamedPipeClient, NamedPipeServer, ServerOptions},
     time::sleep,
 };
-
-use crate::transport::Transport;
 
 /// The error of a pipe whose instances are all in use (`ERROR_PIPE_BUSY`): the server is about to create the next one.
 const PIPE_BUSY: i32 = 231;
@@ -41,6 +40,42 @@ impl fmt::Debug for LocalListener {
     }
 }
 
+/// A connection over a named pipe.
+#[derive(Debug)]
+pub(crate) enum LocalStream {
+    Server(NamedPipeServer),
+    Client(NamedPipeClient),
+}
+
+impl AsyncRead for LocalStream {
+    fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: &mut ReadBuf<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Server(pipe) => Pin::new(pipe).poll_read(cx, buffer),
+            Self::Client(pipe) => Pin::new(pipe).poll_read(cx, buffer),
+        }
+    }
+}
+
+impl AsyncWrite for LocalStream {
+    fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        match &mut *self {
+            Self::Server(pipe) => Pin::new(pipe).poll_write(cx, bytes),
+            Self::Client(pipe) => Pin::new(pipe).poll_write(cx, bytes),
+        }
+    }
+
+    fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        match &mut *self {
+            Self::Server(pipe) => Pin::new(pipe).poll_flush(cx),
+            Self::Client(pipe) => Pin::new(pipe).poll_flush(cx),
+        }
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        self.poll_flush(cx)
+    }
+}
+
 /// Waits for a client of an instance.
 fn accept(server: NamedPipeServer) -> Accepting {
     Box::pin(async move {
@@ -55,7 +90,7 @@ pub(crate) fn listen_local(name: &Path) -> io::Result<LocalListener> {
     Ok(LocalListener { name: name.into(), next: Mutex::new(Some(accept(first))) })
 }
 
-pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<LocalStream>> {
     let mut next = listener.next.lock().unwrap_or_else(PoisonError::into_inner);
     let mut accepting = match next.take() {
         Some(accepting) => accepting,
@@ -67,10 +102,10 @@ pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) 
     };
     // The next instance is created before this one can end, so that the pipe always exists.
     *next = ServerOptions::new().create(&listener.name).ok().map(accept);
-    Poll::Ready(accepted.map(Transport::duplex))
+    Poll::Ready(accepted.map(LocalStream::Server))
 }
 
-pub(crate) async fn connect_local(name: PathBuf) -> io::Result<Transport> {
+pub(crate) async fn connect_local(name: PathBuf) -> io::Result<LocalStream> {
     let mut left = ATTEMPTS;
     loop {
         match ClientOptions::new().open(&name) {
@@ -78,7 +113,7 @@ pub(crate) async fn connect_local(name: PathBuf) -> io::Result<Transport> {
                 left -= 1;
                 sleep(PAUSE).await;
             }
-            stream => return Ok(Transport::duplex(stream?)),
+            stream => return Ok(LocalStream::Client(stream?)),
         }
     }
 }
