@@ -80,6 +80,8 @@ pub use stream::line_reader::{LineReader, Sniffer};
 pub use stream::memory;
 #[cfg(feature = "os")]
 pub use stream::stream_runtime::{Resolve, StreamRuntime};
+#[cfg(all(windows, feature = "os"))]
+pub use stream::thread_io::{ThreadReader, ThreadWriter};
 pub use stream::transport::{IntoTransport, Transport};
 pub use stream::write_buffer::WriteBuffer;
 #[cfg(feature = "os")]

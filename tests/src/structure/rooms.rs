@@ -49,11 +49,11 @@ pub const CRATES: [Crate; 6] = [
         rooms: &[
             &["sync", "tuning", "options", "stop"],
             &["watched"],
+            &["os"],
             &["runtime"],
             &["limits"],
             &["event_loop"],
             &["stream"],
-            &["os"],
             &["process"],
             &["error"],
             &["handle"],

@@ -14,8 +14,6 @@ pub mod net;
 #[cfg(any(windows, test))]
 mod program_search;
 pub mod thread;
-#[cfg(any(all(windows, feature = "os"), test))]
-pub mod thread_io;
 #[cfg(unix)]
 mod unix;
 #[cfg(windows)]

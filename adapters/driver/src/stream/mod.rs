@@ -7,5 +7,7 @@ pub(crate) mod line_reader;
 pub mod memory;
 #[cfg(feature = "os")]
 pub(crate) mod stream_runtime;
+#[cfg(any(all(windows, feature = "os"), test))]
+pub(crate) mod thread_io;
 pub(crate) mod transport;
 pub(crate) mod write_buffer;

@@ -9,11 +9,10 @@ use std::{
 };
 
 use mcp_driver::{
-    ByteReader, ByteWriter, Runtime,
+    ByteReader, ByteWriter, Runtime, ThreadReader, ThreadWriter,
     os::{
         process::{ReadPipe, WritePipe},
         stdio as standard, thread,
-        thread_io::{ThreadReader, ThreadWriter},
     },
 };
 

@@ -6,11 +6,10 @@ mod named_pipe;
 use std::io;
 
 use mcp_driver::{
-    ByteReader, ByteWriter,
+    ByteReader, ByteWriter, ThreadReader, ThreadWriter,
     os::{
         process::{ReadPipe, WritePipe},
         stdio as standard,
-        thread_io::{ThreadReader, ThreadWriter},
     },
 };
 
