@@ -51,19 +51,29 @@ pub fn is_fatal(error: &io::Error) -> bool {
 
 /// The keep-alive settings of TCP connections: the idle time before the first probe, the interval of probes, and their
 /// number.
+#[cfg(not(target_os = "openbsd"))]
 const KEEPALIVE: (Duration, Duration, u32) = (Duration::from_secs(60), Duration::from_secs(15), 4);
 
 /// Enables keep-alive probes for a TCP connection: after a minute of silence, four within another minute. They end the
 /// connection of a peer that has vanished. Errors are ignored: they mean that the connection has ended, which its
 /// reader notices.
+///
+/// OpenBSD has these settings for the whole system only.
 pub fn keep_alive(socket: impl AsFd) {
-    use rustix::net::sockopt::{set_socket_keepalive, set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
+    let socket = socket.as_fd();
+    let enabled = rustix::net::sockopt::set_socket_keepalive(socket, true);
+    #[cfg(not(target_os = "openbsd"))]
+    {
+        use rustix::net::sockopt::{set_tcp_keepcnt, set_tcp_keepidle, set_tcp_keepintvl};
 
-    let (idle, interval, count) = KEEPALIVE;
-    let _ = set_socket_keepalive(socket.as_fd(), true)
-        .and_then(|()| set_tcp_keepidle(socket.as_fd(), idle))
-        .and_then(|()| set_tcp_keepintvl(socket.as_fd(), interval))
-        .and_then(|()| set_tcp_keepcnt(socket.as_fd(), count));
+        let (idle, interval, count) = KEEPALIVE;
+        let _ = enabled
+            .and_then(|()| set_tcp_keepidle(socket, idle))
+            .and_then(|()| set_tcp_keepintvl(socket, interval))
+            .and_then(|()| set_tcp_keepcnt(socket, count));
+    }
+    #[cfg(target_os = "openbsd")]
+    let _ = enabled;
 }
 
 #[cfg(test)]

@@ -5,6 +5,7 @@ use std::{
     io::{self, Read, Write},
     net::{TcpListener, TcpStream},
     process::{self, Stdio},
+    time::Duration,
 };
 
 use super::process::{Spawned, spawn};
@@ -53,9 +54,13 @@ fn family(role: &str) -> (Spawned, TcpStream) {
     (spawned, grandchild)
 }
 
-/// Waits until the other end of a connection has gone.
+/// Returns whether the other end of a connection goes in time.
 fn is_gone(mut connection: TcpStream) -> bool {
-    matches!(connection.read(&mut [0]), Ok(0) | Err(_))
+    connection.set_read_timeout(Some(Duration::from_secs(20))).expect("a timeout");
+    match connection.read(&mut [0]) {
+        Ok(read) => read == 0,
+        Err(error) => error.kind() == io::ErrorKind::ConnectionReset,
+    }
 }
 
 #[test]
