@@ -149,7 +149,7 @@ mod tests {
         let of = |errno: Errno| io::Error::from(errno);
         let listener = listen("127.0.0.1:0").expect("there is a port");
         let client = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
-        let errors = Mutex::new(vec![of(Errno::BADF), of(Errno::NETDOWN), of(Errno::PERM), of(Errno::PROTO)]);
+        let errors = Mutex::new(vec![of(Errno::BADF), of(Errno::NETDOWN), of(Errno::HOSTUNREACH), of(Errno::NOBUFS)]);
         let accept = || lock(&errors).pop().map_or(Ok(1), Err);
         let interrupt = Interrupt::new();
         assert!(interrupt.accept(&listener, accept).is_err_and(|error| is_fatal(&error)));

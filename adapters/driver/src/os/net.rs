@@ -89,6 +89,7 @@ mod tests {
         // Errors of accept(2) that concern a connection, a firewall, or a shortage.
         for errno in [
             Errno::NETDOWN,
+            #[cfg(unix)]
             Errno::PROTO,
             Errno::NOPROTOOPT,
             Errno::HOSTDOWN,
@@ -96,11 +97,14 @@ mod tests {
             Errno::OPNOTSUPP,
             Errno::NETUNREACH,
             Errno::CONNABORTED,
+            #[cfg(unix)]
             Errno::PERM,
             Errno::TIMEDOUT,
             Errno::MFILE,
+            #[cfg(unix)]
             Errno::NFILE,
             Errno::NOBUFS,
+            #[cfg(unix)]
             Errno::NOMEM,
             Errno::AGAIN,
             Errno::INTR,

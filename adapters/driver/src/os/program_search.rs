@@ -55,32 +55,35 @@ mod tests {
 
     #[test]
     fn finds_programs_as_a_shell_does() {
-        let files =
-            ["/node/npx.cmd", "/node/npx", "/late/npx.exe", "/tools/server.exe", "/tools/a.b.bat", "./evil.exe"];
+        let files = [
+            "C:/node/npx.cmd",
+            "C:/node/npx",
+            "C:/late/npx.exe",
+            "C:/tools/server.exe",
+            "C:/tools/a.b.bat",
+            "./evil.exe",
+        ];
         let is_file = |path: &Path| files.iter().any(|file| Path::new(file) == path);
-        let folders: Vec<PathBuf> = ["", ".", "/node", "/late", "/tools"].map(PathBuf::from).into();
-        let found = |name: &str| {
-            let found = find(Path::new(name), &folders, DEFAULT_EXTENSIONS, is_file);
-            found.map(|path| path.to_str().expect("text").to_owned())
-        };
+        let folders: Vec<PathBuf> = ["", ".", "C:/node", "C:/late", "C:/tools"].map(PathBuf::from).into();
+        let found = |name: &str| find(Path::new(name), &folders, DEFAULT_EXTENSIONS, is_file);
         for (name, file) in [
             // The first folder counts, and there the first extension. A file without an extension is no program.
-            ("npx", Some("/node/npx.cmd")),
-            ("npx.cmd", Some("/node/npx.cmd")),
-            ("npx.exe", Some("/late/npx.exe")),
-            ("server", Some("/tools/server.exe")),
-            ("a.b", Some("/tools/a.b.bat")),
-            ("/tools/server", Some("/tools/server.exe")),
-            ("/tools/server.exe", Some("/tools/server.exe")),
+            ("npx", Some("C:/node/npx.cmd")),
+            ("npx.cmd", Some("C:/node/npx.cmd")),
+            ("npx.exe", Some("C:/late/npx.exe")),
+            ("server", Some("C:/tools/server.exe")),
+            ("a.b", Some("C:/tools/a.b.bat")),
+            ("C:/tools/server", Some("C:/tools/server.exe")),
+            ("C:/tools/server.exe", Some("C:/tools/server.exe")),
             // Nothing of the working directory, unless it is asked for.
             ("evil", None),
             ("./evil", Some("./evil.exe")),
             ("missing", None),
             ("", None),
         ] {
-            assert_eq!(found(name).as_deref(), file, "{name}");
+            assert_eq!(found(name).as_deref(), file.map(Path::new), "{name}");
         }
-        let folders = [PathBuf::from("/node"), PathBuf::from("/late")];
+        let folders = [PathBuf::from("C:/node"), PathBuf::from("C:/late")];
         assert_eq!(find(Path::new("npx"), &folders, ".PS1;nonsense;.", is_file), None, "other extensions");
         for (folder, absolute) in [("C:\\a", true), ("\\\\server\\share", true), ("a\\b", false), ("C:a", false)] {
             assert_eq!(is_absolute(Path::new(folder)), absolute, "{folder}");

@@ -268,6 +268,7 @@ mod tests {
         assert_eq!(std.get_current_dir(), Some(Path::new("/srv")));
     }
 
+    #[cfg(unix)]
     #[test]
     fn child_inherits_few_environment_variables() {
         // Cargo sets this one for tests, and a shell the other.

@@ -127,6 +127,7 @@ mod tests {
     }
 
     // req: SEC-010
+    #[cfg(unix)]
     #[test]
     fn browser_gets_url_as_one_argument() {
         let folder = std::env::temp_dir().join(format!("mcp-browser-{}", std::process::id()));

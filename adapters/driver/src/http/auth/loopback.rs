@@ -296,7 +296,7 @@ mod tests {
         io::Read as _,
         pin::pin,
         sync::Mutex,
-        task::{Context, Poll, Waker},
+        task::{Context, Waker},
     };
 
     use super::*;
@@ -434,6 +434,7 @@ mod tests {
         assert!(text.starts_with("the browser cannot be opened: ") && !text.contains("canary"), "{text}");
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_program_that_finds_no_browser_is_an_error_and_one_that_ends_well_is_none() {
         let url = Url::parse("https://as.example/authorize?state=canary").expect("a URL");
@@ -448,7 +449,9 @@ mod tests {
                 response(request(&loopback, GET));
             }
             let result = loop {
-                if let Poll::Ready(result) = authorization.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                if let std::task::Poll::Ready(result) =
+                    authorization.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                {
                     break result;
                 }
                 assert!(Instant::now() < end, "the status {status} is not seen");

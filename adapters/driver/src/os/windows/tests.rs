@@ -88,7 +88,7 @@ fn exit_of_leader_leaves_no_grandchild_and_its_output_ends() {
 fn batch_file_of_path_is_started_with_quoted_arguments() {
     let folder = env::temp_dir().join(format!("mcp-driver-test-{}", process::id()));
     fs::create_dir_all(&folder).expect("a folder");
-    fs::write(folder.join("say.cmd"), "@echo off\r\necho [%~1] [%~2]\r\n").expect("a file");
+    fs::write(folder.join("say.cmd"), "@echo off\r\necho [%1] [%2]\r\n").expect("a file");
     let system = env::var("PATH").expect("there is one");
     let path = format!("{};{system}", folder.display());
     let output = |command: Command| {
@@ -98,7 +98,7 @@ fn batch_file_of_path_is_started_with_quoted_arguments() {
         spawned.child.wait()?;
         io::Result::Ok(text.trim_end().to_owned())
     };
-    assert_eq!(output(Command::new("say").args(["a b", "c&d"])).expect("it runs"), "[a b] [c&d]");
+    assert_eq!(output(Command::new("say").args(["a b", "c&d"])).expect("it runs"), r#"["a b"] ["c&d"]"#);
     assert!(output(Command::new("say-nothing")).is_err_and(|error| error.kind() == io::ErrorKind::NotFound));
     // No quotes protect a line feed.
     assert!(output(Command::new("say").arg("a\nb")).is_err_and(|error| error.kind() == io::ErrorKind::InvalidInput));
