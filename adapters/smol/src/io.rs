@@ -71,7 +71,7 @@ where
     }
 
     fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
-        end_output(self.0.get_ref());
+        end_output(self.0.get_ref().as_fd());
         Poll::Ready(Ok(()))
     }
 }

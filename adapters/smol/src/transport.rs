@@ -110,11 +110,14 @@ impl Transport {
     }
 
     /// Runs over a connection of this machine.
+    #[cfg(unix)]
     pub(crate) fn local(stream: os::LocalStream) -> Self {
-        #[cfg(unix)]
-        return Self::unix(stream);
-        #[cfg(windows)]
-        return match stream {};
+        Self::unix(stream)
+    }
+
+    #[cfg(windows)]
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        match stream {}
     }
 
     /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.
