@@ -102,8 +102,8 @@ impl<R: StreamRuntime> Client<R> {
     /// Connects to a named pipe, such as `\\.\pipe\my-server`, as [`connect_tcp`](Self::connect_tcp) does.
     ///
     /// # Errors
-    /// As [`connect_tcp`](Self::connect_tcp), and [`Unsupported`](std::io::ErrorKind::Unsupported) if the runtime has no
-    /// named pipes, as smol.
+    /// As [`connect_tcp`](Self::connect_tcp), and [`Unsupported`](std::io::ErrorKind::Unsupported) if the runtime has
+    /// no named pipes, as smol.
     #[cfg(windows)]
     pub async fn connect_pipe(name: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         Self::connect_local(name.as_ref(), host).await

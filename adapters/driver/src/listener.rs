@@ -59,8 +59,8 @@ impl<R: StreamRuntime> Listener<R> {
     /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine: a
     /// web page, for example, can make a browser send bytes to any local port. A connection that does not begin with a
     /// JSON object, such as one of a browser, is closed before any of its bytes are processed. A program that forwards
-    /// connections can be made to send anything. Prefer a Unix domain socket or a named pipe, which have permissions, or
-    /// HTTP, where the origin of a request is checked.
+    /// connections can be made to send anything. Prefer a Unix domain socket or a named pipe, which have permissions,
+    /// or HTTP, where the origin of a request is checked.
     ///
     /// The address can be anything that implements `ToSocketAddrs`: see [`Resolve`].
     ///
@@ -90,8 +90,8 @@ impl<R: StreamRuntime> Listener<R> {
     /// administrators and of the system can write to it, and none of other machines.
     ///
     /// # Errors
-    /// If the pipe cannot be created, and [`Unsupported`](io::ErrorKind::Unsupported) if the runtime has no named pipes,
-    /// as smol.
+    /// If the pipe cannot be created, and [`Unsupported`](io::ErrorKind::Unsupported) if the runtime has no named
+    /// pipes, as smol.
     #[cfg(windows)]
     pub fn pipe(name: impl AsRef<Path>) -> io::Result<Self> {
         Ok(Self::new(Socket::Local(R::listen_local(name.as_ref())?)))

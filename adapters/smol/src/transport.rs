@@ -67,8 +67,9 @@ impl Transport {
     /// They are not made non-blocking, since that is a property of the open files, which other processes may share.
     /// Readiness is checked before each read and each write.
     ///
-    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must get an
-    /// input and an output of their own. Two threads read and write them, and do not keep the process from ending.
+    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must
+    /// get an input and an output of their own. Two threads read and write them, and do not keep the process from
+    /// ending.
     ///
     /// # Errors
     /// If they were taken before, or the process has no free descriptors.

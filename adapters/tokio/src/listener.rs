@@ -30,8 +30,8 @@ pub async fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(),
     Listener::unix(path)?.serve(service).await
 }
 
-/// Listens on a named pipe, such as `\\.\pipe\my-server`, and serves its clients until the process ends or the pipe fails.
-/// See [`Listener`] for more options.
+/// Listens on a named pipe, such as `\\.\pipe\my-server`, and serves its clients until the process ends or the pipe
+/// fails. See [`Listener`] for more options.
 ///
 /// # Errors
 /// If the pipe cannot be created, or fails.

@@ -26,8 +26,8 @@ impl Transport {
     /// 0 becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
     /// programs that they start, do not disturb the connection.
     ///
-    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must get an
-    /// input and an output of their own.
+    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must
+    /// get an input and an output of their own.
     ///
     /// # Errors
     /// If they were taken before, or the system has no free descriptors.

@@ -10,8 +10,8 @@ use rustix::{
     net::{RecvFlags, recv},
 };
 
-/// Whether a connection without a request is waited for in a read, which the shutdown of its socket ends. On Windows that
-/// may not end it, so the wait is always one for the socket and for other threads.
+/// Whether a connection without a request is waited for in a read, which the shutdown of its socket ends. On Windows
+/// that may not end it, so the wait is always one for the socket and for other threads.
 pub(crate) const READS_BLOCK: bool = cfg!(unix);
 
 /// Reads, and waits for the timeout of the socket.

@@ -23,8 +23,8 @@ pub(crate) fn child_writer(pipe: WritePipe) -> impl ByteWriter {
     FdWriter::new(pipe, false)
 }
 
-/// Returns a function that ends all waits for output. What is available can still be read: the end does not depend on other
-/// processes that hold the pipe open.
+/// Returns a function that ends all waits for output. What is available can still be read: the end does not depend on
+/// other processes that hold the pipe open.
 pub(crate) fn release_handle(output: &ChildReader) -> impl FnOnce() + Send + use<> {
     let interrupt = output.interrupt().clone();
     move || interrupt.release()

@@ -1,5 +1,5 @@
-//! The same as in `unix`, with what Windows has: pipes cannot be polled, so their reads and writes cannot be cancelled. Those
-//! of a child process end with its job object.
+//! The same as in `unix`, with what Windows has: pipes cannot be polled, so their reads and writes cannot be cancelled.
+//! Those of a child process end with its job object.
 
 use std::io;
 
@@ -21,7 +21,8 @@ pub(crate) fn child_writer(pipe: WritePipe) -> impl ByteWriter {
     IoWriter(pipe)
 }
 
-/// Returns a function that does nothing: when the process has exited, all that it has started is ended, so its output ends.
+/// Returns a function that does nothing: when the process has exited, all that it has started is ended, so its output
+/// ends.
 pub(crate) fn release_handle(_output: &ChildReader) -> impl FnOnce() + Send + use<> {
     || {}
 }

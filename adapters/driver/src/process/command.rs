@@ -63,8 +63,8 @@ pub(crate) struct ShutdownTimeouts {
 impl Command {
     /// Creates a command for a program, by its path or by its name in `PATH`.
     ///
-    /// On Windows the extensions of `PATHEXT` are tried as a shell does, so `npx` finds `npx.cmd`. Batch files are started
-    /// by `cmd.exe` with arguments that are quoted for it. Arguments that cannot be are an error.
+    /// On Windows the extensions of `PATHEXT` are tried as a shell does, so `npx` finds `npx.cmd`. Batch files are
+    /// started by `cmd.exe` with arguments that are quoted for it. Arguments that cannot be are an error.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -172,8 +172,8 @@ impl Command {
     }
 
     /// Returns the command for the standard library, with pipes and a process group of its own. With the group, this
-    /// process can signal all processes that the program starts, and Ctrl-C does not reach them directly. On Windows the
-    /// program was looked for, and has a console that is not shown.
+    /// process can signal all processes that the program starts, and Ctrl-C does not reach them directly. On Windows
+    /// the program was looked for, and has a console that is not shown.
     #[must_use]
     pub fn to_std(&self) -> process::Command {
         let mut command = process::Command::new(command::program(&self.program, self.path()));

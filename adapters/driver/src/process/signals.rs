@@ -71,8 +71,8 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
-/// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that Ctrl-C
-/// has ended. When the console is closed, the system does not wait for the clients.
+/// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
+/// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
 ///
 /// For programs whose only clean-up is to close their clients.
 ///

@@ -1,5 +1,5 @@
-//! Readers and writers that block, on threads of their own, as readers and writers of asynchronous transports. They are for
-//! pipes and files that cannot be polled: those of Windows.
+//! Readers and writers that block, on threads of their own, as readers and writers of asynchronous transports. They are
+//! for pipes and files that cannot be polled: those of Windows.
 
 use std::{
     fmt,
@@ -23,12 +23,12 @@ const PENDING: usize = 64 * 1024;
 
 /// A reader on a thread, which reads one chunk ahead: at most 64 KiB.
 ///
-/// The thread ends at the end of the input, after an error, and when this was dropped and the read that it waits for has
-/// returned.
+/// The thread ends at the end of the input, after an error, and when this was dropped and the read that it waits for
+/// has returned.
 pub struct ThreadReader(Arc<Shared<Input>>);
 
-/// A writer on a thread. At most 64 KiB wait to be written, besides as many that are being written. Flushing it waits until
-/// all are written, and flushed.
+/// A writer on a thread. At most 64 KiB wait to be written, besides as many that are being written. Flushing it waits
+/// until all are written, and flushed.
 ///
 /// When it is dropped, the thread writes what waits, drops the writer, and ends.
 pub struct ThreadWriter(Arc<Shared<Output>>);

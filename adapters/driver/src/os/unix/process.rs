@@ -72,7 +72,7 @@ pub struct Spawned {
     pub stdout: Option<ReadPipe>,
     /// Its standard error, unless that is none of its pipes.
     pub stderr: Option<ReadPipe>,
-    /// What has to happen between the exit of the process and the report of it.
+    /// The step between the exit of the process and the report of it.
     pub output_end: OutputEnd,
 }
 

@@ -114,7 +114,7 @@ pub struct Spawned {
     pub stdout: Option<ReadPipe>,
     /// Its standard error, unless that is none of its pipes.
     pub stderr: Option<ReadPipe>,
-    /// What has to happen between the exit of the process and the report of it.
+    /// The step between the exit of the process and the report of it.
     pub output_end: OutputEnd,
 }
 
@@ -171,8 +171,8 @@ impl CommandWrapper for Flags {
     }
 }
 
-/// Puts the process aside before the job object gets it: its exit is waited for while the job can be ended, and the trait
-/// of the crate allows one of them at a time.
+/// Puts the process aside before the job object gets it: its exit is waited for while the job can be ended, and the
+/// trait of the crate allows one of them at a time.
 #[derive(Debug)]
 struct KeepChild(Arc<Mutex<Option<Child>>>);
 

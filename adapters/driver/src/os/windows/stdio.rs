@@ -7,8 +7,8 @@ use std::{
 
 use super::process::{ReadPipe, WritePipe};
 
-/// Returns the standard input and output of this process. No other code may read from the one or write to the other while
-/// they are in use.
+/// Returns the standard input and output of this process. No other code may read from the one or write to the other
+/// while they are in use.
 ///
 /// # Errors
 /// It does not fail at present.
@@ -16,8 +16,8 @@ pub fn share_stdio() -> io::Result<(ReadPipe, WritePipe)> {
     Ok((ReadPipe::new(io::stdin()), WritePipe::new(io::stdout())))
 }
 
-/// Does what [`share_stdio`] does, once. The standard library cannot replace the standard streams of Windows, so they are
-/// not taken away from other code of this process.
+/// Does what [`share_stdio`] does, once. The standard library cannot replace the standard streams of Windows, so they
+/// are not taken away from other code of this process.
 ///
 /// # Errors
 /// If they were taken before.

@@ -1,7 +1,7 @@
 //! A pair of ends, one of which can be polled until the other one wakes it.
 //!
-//! Only sockets can be polled, so these are sockets of UDP on the loopback interface. Each is connected to the other one,
-//! so the system delivers no datagrams of other sockets. One that was forged could only end a wait early.
+//! Only sockets can be polled, so these are sockets of UDP on the loopback interface. Each is connected to the other
+//! one, so the system delivers no datagrams of other sockets. One that was forged could only end a wait early.
 
 use std::{
     io,
