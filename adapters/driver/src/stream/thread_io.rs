@@ -223,7 +223,7 @@ mod tests {
 
     use super::*;
 
-    /// The other end of a writer: it takes what is allowed, and says what it was given.
+    /// The other end of a writer: it says what it was given, and takes it when that is allowed.
     struct Gate {
         allowed: mpsc::Receiver<()>,
         written: mpsc::Sender<Vec<u8>>,
@@ -231,8 +231,8 @@ mod tests {
 
     impl Write for Gate {
         fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-            self.allowed.recv().map_err(|_| ErrorKind::BrokenPipe)?;
             let _ = self.written.send(bytes.to_vec());
+            self.allowed.recv().map_err(|_| ErrorKind::BrokenPipe)?;
             Ok(bytes.len())
         }
 
@@ -313,6 +313,14 @@ mod tests {
     #[test]
     fn writer_bounds_what_waits_and_flush_waits_for_all() {
         let (mut writer, allow, seen) = gate();
+        assert!(matches!(poll_write(&mut writer, b"x"), Poll::Ready(Ok(1))));
+        assert_eq!(seen.recv().expect("it writes"), b"x");
+        assert!(
+            writer.poll_flush(&mut Context::from_waker(Waker::noop())).is_pending(),
+            "nothing waits, but it is not written"
+        );
+        allow.send(()).expect("it writes");
+        block_on(poll_fn(|cx| writer.poll_flush(cx))).expect("no error");
         let bytes = vec![7; 4 * PENDING];
         let mut accepted = 0;
         // The thread takes what waits once, and is held then.
