@@ -15,9 +15,20 @@ struct Echo {
 }
 
 #[test]
-fn clients_share_a_named_pipe_and_its_name_is_taken_once() {
+fn clients_share_a_named_pipe() {
     let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
     runtime.block_on(async { timeout(LONG, converse()).await.expect("it takes too long") });
+}
+
+/// Wine 8 does not know the flag `FILE_FLAG_FIRST_PIPE_INSTANCE`, so this fails there.
+#[test]
+fn name_of_a_pipe_is_taken_once() {
+    let runtime = Builder::new_multi_thread().enable_all().build().expect("a runtime");
+    let _entered = runtime.enter();
+    let name = format!(r"\\.\pipe\mcp-tokio-taken-{}", process::id());
+    let _first = Listener::pipe(&name).expect("the name is free");
+    let second = Listener::pipe(&name).expect_err("the name is taken");
+    assert_eq!(second.kind(), ErrorKind::PermissionDenied);
 }
 
 async fn converse() {
@@ -28,8 +39,6 @@ async fn converse() {
     let missing = Client::connect_pipe(&name, &host).await;
     assert!(missing.is_err(), "nothing listens");
     let listener = Listener::pipe(&name).expect("the name is free");
-    let second = Listener::pipe(&name).expect_err("the name is taken");
-    assert_eq!(second.kind(), ErrorKind::PermissionDenied);
     let stop = listener.stop_handle();
     let serving = task::spawn(async move { listener.serve(&service).await });
     let mut clients = Vec::new();
