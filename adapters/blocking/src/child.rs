@@ -2,7 +2,6 @@
 
 use std::{
     io::{self, ErrorKind},
-    os::fd::OwnedFd,
     process,
     sync::{Arc, Mutex},
     thread::{self, JoinHandle},
@@ -10,13 +9,16 @@ use std::{
 };
 
 use mcp_driver::{
-    ChildState, Exit, FdReader, FdWriter, ShutdownStep, Stderr,
+    ChildState, Exit, ShutdownStep, Stderr,
+    os::process::{OutputEnd, ProcessGroup, ReadPipe, Spawned, WritePipe, spawn as spawn_process},
     tuning::STDERR_GRACE,
-    unix::fd::{Interrupt, ProcessGroup},
 };
 
-use crate::transport::{ByteReader, Transport};
-use mcp_driver::unix::thread::{lock, spawn};
+use crate::{
+    os::{ChildReader, child_reader, child_writer, release_handle},
+    transport::{ByteReader, ByteWriter, Transport},
+};
+use mcp_driver::os::thread::{lock, spawn};
 use mcp_driver::{Command, StopHandle};
 
 /// The size of reads from standard error.
@@ -36,36 +38,35 @@ struct Inner {
 impl Child {
     /// Starts a program. Its standard input and output are the transport.
     pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Self)> {
-        let mut started = command.to_std().spawn()?;
-        let child = Self(Arc::new(Inner {
-            process: ChildState::new(command),
-            group: ProcessGroup::of(started.id()),
-            threads: Mutex::default(),
-        }));
-        let streams = child.streams(&mut started, command);
+        let Spawned { child: started, group, stdin, stdout, stderr, output_end } = spawn_process(command.to_std())?;
+        let child = Self(Arc::new(Inner { process: ChildState::new(command), group, threads: Mutex::default() }));
+        let streams = child.streams((stdin, stdout, stderr), command);
         if streams.is_err() {
             child.kill();
         }
         // The thread is started even after an error, so that the process is always waited for.
-        let interrupt = streams.as_ref().ok().map(|(output, _)| output.source.interrupt().clone());
-        child.watch(started, interrupt)?;
+        let release = streams.as_ref().ok().map(|(output, _)| release_handle(&output.source));
+        child.watch(started, output_end, release)?;
         let (output, input) = streams?;
         let end = child.clone();
         Ok((Transport::new(output, input).on_close(move || end.shut_down()).close_timeout(STDERR_GRACE), child))
     }
 
-    fn streams(&self, started: &mut process::Child, command: &Command) -> io::Result<(Output, FdWriter)> {
+    fn streams(
+        &self,
+        (stdin, stdout, stderr): (Option<WritePipe>, Option<ReadPipe>, Option<ReadPipe>),
+        command: &Command,
+    ) -> io::Result<(Output, impl ByteWriter + use<>)> {
         let missing = || io::Error::from(ErrorKind::NotFound);
-        let input = OwnedFd::from(started.stdin.take().ok_or_else(missing)?);
-        let output = OwnedFd::from(started.stdout.take().ok_or_else(missing)?);
-        if let Some(stderr) = started.stderr.take() {
-            self.listen(FdReader::new(stderr.into()), Stderr::new(&self.0.process, command))?;
+        let (input, output) = (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?);
+        if let Some(stderr) = stderr {
+            self.listen(child_reader(stderr), Stderr::new(&self.0.process, command))?;
         }
-        Ok((Output { source: FdReader::new(output), child: self.clone() }, FdWriter::new(input, false)))
+        Ok((Output { source: child_reader(output), child: self.clone() }, child_writer(input)))
     }
 
     /// Reads standard error to its end.
-    fn listen(&self, mut source: FdReader, mut stderr: Stderr) -> io::Result<()> {
+    fn listen(&self, mut source: ChildReader, mut stderr: Stderr) -> io::Result<()> {
         lock(&self.0.threads).1 = source.stop_handle();
         let thread = spawn("mcp-stderr", move || {
             let mut chunk = [0; CHUNK];
@@ -83,14 +84,20 @@ impl Child {
     }
 
     /// Waits for the process on a thread.
-    fn watch(&self, mut started: process::Child, output: Option<Arc<Interrupt>>) -> io::Result<()> {
+    fn watch(
+        &self,
+        mut started: process::Child,
+        output_end: OutputEnd,
+        release: Option<impl FnOnce() + Send + 'static>,
+    ) -> io::Result<()> {
         let process = self.0.process.clone();
         let thread = spawn("mcp-child", move || {
-            process.ended(started.wait().ok());
-            if let Some(output) = output {
-                // Output that the child wrote before it ended is still read. The end does not depend on other processes
-                // that hold the pipe open.
-                output.release();
+            let status = started.wait().ok();
+            output_end.wait();
+            process.ended(status);
+            if let Some(release) = release {
+                // Output that the child wrote before it ended is still read.
+                release();
             }
         })?;
         lock(&self.0.threads).0.push(thread);
@@ -144,7 +151,7 @@ impl Child {
 /// The standard output of the process. It ends when the process ends, with an error unless the process reported
 /// success.
 struct Output {
-    source: FdReader,
+    source: ChildReader,
     child: Child,
 }
 

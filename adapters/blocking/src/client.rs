@@ -5,10 +5,10 @@ use std::{
     future::ready,
     net::{TcpStream, ToSocketAddrs},
     ops::Deref,
-    os::unix::net::UnixStream,
-    path::Path,
     sync::{Arc, OnceLock},
 };
+#[cfg(unix)]
+use std::{os::unix::net::UnixStream, path::Path};
 
 use mcp_driver::connect_with_hint;
 #[cfg(feature = "signals")]
@@ -96,6 +96,7 @@ impl Client {
     ///
     /// # Errors
     /// As [`connect_tcp`](Self::connect_tcp).
+    #[cfg(unix)]
     pub fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
         Self::connect_with_retry(host, &DriverOptions::default(), || {
             Ok((Transport::unix(UnixStream::connect(&path)?)?, None))

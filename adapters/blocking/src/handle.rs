@@ -14,7 +14,7 @@ use mcp_service::{Application, ConnectionHandle, block_on};
 
 use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::DriverOptions;
-use mcp_driver::unix::thread::{lock, spawn};
+use mcp_driver::os::thread::{lock, spawn};
 
 /// A connection that runs on its own threads, with any [`Application`]. [`Client`](crate::Client) and
 /// [`Server`](crate::Server) contain one.

@@ -74,7 +74,6 @@
 //! that were made before the other threads started. A message is written by the thread that causes it, if that needs no
 //! waiting, so a quick request costs no change of threads.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg(unix)]
 
 mod child;
 mod client;
@@ -84,6 +83,7 @@ mod handle;
 #[cfg(feature = "http")]
 pub mod http;
 mod listener;
+mod os;
 mod server;
 mod supervisor;
 mod thread_driver;
@@ -92,7 +92,9 @@ mod transport;
 pub use client::Client;
 pub use configured::ConfiguredServer;
 pub use handle::Handle;
-pub use listener::{Listener, serve_tcp, serve_unix};
+#[cfg(unix)]
+pub use listener::serve_unix;
+pub use listener::{Listener, serve_tcp};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;

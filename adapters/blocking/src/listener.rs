@@ -3,21 +3,27 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
-    os::{
-        fd::{AsFd, BorrowedFd},
-        unix::net::{UnixListener, UnixStream},
-    },
-    path::Path,
     sync::Arc,
     time::Duration,
 };
+#[cfg(unix)]
+use std::{
+    os::unix::net::{UnixListener, UnixStream},
+    path::Path,
+};
 
+#[cfg(unix)]
+use mcp_driver::SocketFile;
 use mcp_driver::{
-    Holder, Permit, Quota, SocketFile,
+    Holder, Permit, Quota,
+    os::{
+        interrupt::Interrupt,
+        net::{keep_alive, most_connections},
+    },
     tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
-    unix::fd::{Interrupt, keep_alive, most_connections},
 };
 use mcp_service::Service;
+use rustix::fd::{AsFd, BorrowedFd};
 
 use crate::{server::Server, transport::Transport};
 use mcp_driver::{DriverOptions, Error, StopHandle};
@@ -36,12 +42,14 @@ pub struct Listener {
 #[derive(Debug)]
 enum Socket {
     Tcp(TcpListener),
+    #[cfg(unix)]
     Unix(UnixListener, #[expect(dead_code, reason = "it is there to be dropped")] SocketFile),
 }
 
 /// An accepted connection.
 enum Accepted {
     Tcp(TcpStream),
+    #[cfg(unix)]
     Unix(UnixStream),
 }
 
@@ -55,8 +63,8 @@ impl Listener {
     /// A loopback address excludes other machines. It does not exclude other users and programs of this machine, nor
     /// bytes that they are made to send: a web page can make a browser send bytes to any local port. A connection that
     /// does not begin with a JSON object, such as one of a browser, is closed before any of its input is processed; a
-    /// program that forwards connections can be made to send any bytes. Prefer a [Unix domain socket](Self::unix),
-    /// which has permissions, or HTTP, whose requests name their origin.
+    /// program that forwards connections can be made to send any bytes. Prefer a Unix domain socket, which has
+    /// permissions, or HTTP, whose requests name their origin.
     ///
     /// # Errors
     /// If the address cannot be bound.
@@ -70,6 +78,7 @@ impl Listener {
     ///
     /// # Errors
     /// If the path cannot be had.
+    #[cfg(unix)]
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let listener = UnixListener::bind(&path)?;
         listener.set_nonblocking(true)?;
@@ -128,6 +137,7 @@ impl Listener {
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => listener.local_addr().ok(),
+            #[cfg(unix)]
             Socket::Unix(..) => None,
         }
     }
@@ -145,7 +155,7 @@ impl Listener {
     pub fn serve(self, service: &Service) -> Result<(), Error> {
         let mut servers: Vec<(Server, Permit)> = Vec::new();
         let quota = Quota::new(self.connections.min(most_connections(DESCRIPTORS)));
-        while let Some((accepted, holder)) = self.interrupt.accept(&self.socket, || self.socket.accept())? {
+        while let Some((accepted, holder)) = self.interrupt.accept(self.socket.as_fd(), || self.socket.accept())? {
             servers.retain(|(server, _)| !server.handle.is_over());
             // Without threads or descriptors for it, it is closed as well.
             if let Some(permit) = quota.take(&holder, 1)
@@ -163,6 +173,7 @@ impl Listener {
         let write = Some(self.write);
         let transport = match accepted {
             Accepted::Tcp(stream) => Transport::tcp_within(stream, write)?,
+            #[cfg(unix)]
             Accepted::Unix(stream) => Transport::socket(stream.into(), write)?,
         };
         Ok(Transport { message: Some(self.message), ..transport })
@@ -177,15 +188,17 @@ impl Socket {
                 keep_alive(&stream);
                 (Accepted::Tcp(stream), Holder::at(address.ip()))
             }
+            #[cfg(unix)]
             Self::Unix(listener, _) => (Accepted::Unix(listener.accept()?.0), Holder::Unknown),
         })
     }
 }
 
-impl AsFd for Socket {
+impl Socket {
     fn as_fd(&self) -> BorrowedFd<'_> {
         match self {
             Self::Tcp(listener) => listener.as_fd(),
+            #[cfg(unix)]
             Self::Unix(listener, _) => listener.as_fd(),
         }
     }
@@ -205,6 +218,7 @@ pub fn serve_tcp(service: &Service, address: impl ToSocketAddrs) -> Result<(), E
 ///
 /// # Errors
 /// If the path cannot be had or the socket fails.
+#[cfg(unix)]
 pub fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(), Error> {
     Listener::unix(path)?.serve(service)
 }

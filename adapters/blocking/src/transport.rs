@@ -1,9 +1,10 @@
 //! The transport of a connection.
 
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
 use std::{
     fmt, io,
     net::TcpStream,
-    os::{fd::OwnedFd, unix::net::UnixStream},
     task::{Context, Poll, Waker},
     time::Duration,
 };
@@ -12,9 +13,9 @@ use mcp_driver::{
     ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer, StopHandle,
     memory::{PipeReader, PipeWriter, pipe},
     tuning::CLOSE_TIMEOUT,
-    unix::fd::{share_stdio, take_stdio},
 };
 use mcp_service::block_on;
+use rustix::fd::OwnedFd;
 
 /// Reads bytes.
 pub trait ByteReader: Send + 'static {
@@ -163,28 +164,6 @@ impl Transport {
         (Self::new(right_reader, left_writer), Self::new(left_reader, right_writer))
     }
 
-    /// Creates a transport over this process's standard input and output, and replaces them for other code: descriptor
-    /// 0 becomes `/dev/null` and descriptor 1 a copy of standard error. So handlers that print with `println!`, and
-    /// programs that they start, do not disturb the connection.
-    ///
-    /// # Errors
-    /// If they were taken before, or the system has no free descriptors.
-    pub fn stdio() -> io::Result<Self> {
-        let (input, output) = take_stdio()?;
-        Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
-    }
-
-    /// Creates a transport over this process's standard input and output without protecting them. Nothing else may read
-    /// from standard input or write to standard output while the connection lasts, and standard output stays open after
-    /// it.
-    ///
-    /// # Errors
-    /// If the system has no free descriptors.
-    pub fn stdio_shared() -> io::Result<Self> {
-        let (input, output) = share_stdio()?;
-        Ok(Self::new(FdReader::new(input), FdWriter::new(output, false)))
-    }
-
     /// Creates a transport over a TCP connection. There is no encryption and no authentication: every peer that can
     /// connect is served. The connection ends if its first bytes are no JSON object, as those of a browser's request
     /// are not.
@@ -207,6 +186,7 @@ impl Transport {
     ///
     /// # Errors
     /// If the system has no free descriptors.
+    #[cfg(unix)]
     pub fn unix(stream: UnixStream) -> io::Result<Self> {
         Self::socket(stream.into(), None)
     }
@@ -240,7 +220,8 @@ impl fmt::Debug for Transport {
     }
 }
 
-struct IoReader<R>(R);
+/// A reader of the standard library.
+pub(crate) struct IoReader<R>(pub(crate) R);
 
 impl<R: io::Read + Send + 'static> ByteReader for IoReader<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -253,7 +234,8 @@ impl<R: io::Read + Send + 'static> ByteReader for IoReader<R> {
     }
 }
 
-struct IoWriter<W>(W);
+/// A writer of the standard library.
+pub(crate) struct IoWriter<W>(pub(crate) W);
 
 impl<W: io::Write + Send + 'static> ByteWriter for IoWriter<W> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {

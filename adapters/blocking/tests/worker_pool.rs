@@ -1,4 +1,6 @@
 //! Slow blocking handlers, over a pipe: they run on the thread that reads their connection and delay no other request.
+// Pairs of Unix domain sockets are the transports.
+#![cfg(unix)]
 
 use std::{
     hint::black_box,

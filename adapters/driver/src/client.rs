@@ -94,9 +94,23 @@ impl<R: StreamRuntime> Client<R> {
     ///
     /// # Errors
     /// As [`connect_tcp`](Self::connect_tcp).
+    #[cfg(unix)]
     pub async fn connect_unix(path: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
-        let path = path.as_ref();
-        let connect = || async move { Ok((R::connect_unix(path.to_owned()).await?, None)) };
+        Self::connect_local(path.as_ref(), host).await
+    }
+
+    /// Connects to a named pipe, such as `\\.\pipe\my-server`, as [`connect_tcp`](Self::connect_tcp) does.
+    ///
+    /// # Errors
+    /// As [`connect_tcp`](Self::connect_tcp), and [`Unsupported`](std::io::ErrorKind::Unsupported) if the runtime has
+    /// no named pipes, as smol.
+    #[cfg(windows)]
+    pub async fn connect_pipe(name: impl AsRef<Path>, host: &Host) -> Result<Self, Error> {
+        Self::connect_local(name.as_ref(), host).await
+    }
+
+    async fn connect_local(path: &Path, host: &Host) -> Result<Self, Error> {
+        let connect = || async move { Ok((R::connect_local(path.to_owned()).await?, None)) };
         Self::connect_with_retry(connect, host, &DriverOptions::default()).await
     }
 }

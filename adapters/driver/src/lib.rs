@@ -7,7 +7,7 @@
 //!
 //! # Features
 //!
-//! - `os`: child processes, descriptors and listeners of a Unix system.
+//! - `os`: child processes, and listeners of sockets.
 //! - `http`: services and hosts over HTTP, with an HTTP client that the adapter provides.
 //! - `hyper`: HTTP/1.1 for servers.
 //! - `net`: listeners and clients of HTTP over the sockets of a runtime.
@@ -20,9 +20,12 @@
 //! - `signals`: ends the children of this process when it receives a signal.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(all(any(feature = "os", feature = "signals"), not(any(unix, windows))))]
+compile_error!("the features `os` and `signals` of mcp-driver are for Unix and Windows: see docs/platforms.md");
+
+#[cfg(feature = "os")]
 mod client;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 mod configured;
 mod error;
 mod event_loop;
@@ -30,38 +33,42 @@ mod handle;
 #[cfg(feature = "http")]
 pub mod http;
 mod limits;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 mod listener;
 mod options;
+pub mod os;
 mod process;
 mod restarter;
 mod runtime;
 mod server;
 mod stop;
 mod stream;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 mod supervisor;
 mod sync;
 pub mod tuning;
-pub mod unix;
 mod watched;
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub use client::{Client, connect_with_hint};
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub use configured::ConfiguredServer;
-#[cfg(all(unix, feature = "os", feature = "http"))]
+#[cfg(all(feature = "os", feature = "http"))]
 pub use configured::http_options;
 pub use error::{Disconnected, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};
+#[cfg(feature = "os")]
+pub use listener::Listener;
 #[cfg(all(unix, feature = "os"))]
-pub use listener::{Listener, SocketFile};
+pub use listener::SocketFile;
 pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
 pub use options::DriverOptions;
+#[cfg(feature = "os")]
+pub use os::blocking_fd::{FdReader, FdWriter};
 pub use process::command::Command;
 pub use process::restart::{RestartPolicy, RestartState};
-#[cfg(all(unix, feature = "signals"))]
+#[cfg(feature = "signals")]
 pub use process::signals;
 pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};
 pub use restarter::Restarter;
@@ -71,12 +78,12 @@ pub use stop::StopHandle;
 pub use stream::io::{ByteReader, ByteWriter, MessageTransport};
 pub use stream::line_reader::{LineReader, Sniffer};
 pub use stream::memory;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub use stream::stream_runtime::{Resolve, StreamRuntime};
+#[cfg(all(windows, feature = "os"))]
+pub use stream::thread_io::{ThreadReader, ThreadWriter};
 pub use stream::transport::{IntoTransport, Transport};
 pub use stream::write_buffer::WriteBuffer;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub use supervisor::Supervisor;
-#[cfg(all(unix, feature = "os"))]
-pub use unix::blocking_fd::{FdReader, FdWriter};
 pub use watched::Watched;

@@ -1,16 +1,18 @@
 //! A listener for connections over sockets.
 
 use std::{
-    fmt, fs,
+    fmt,
     future::{Future, poll_fn},
     io,
     net::SocketAddr,
-    path::{Path, PathBuf},
+    path::Path,
     pin::pin,
     sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
+#[cfg(unix)]
+use std::{fs, path::PathBuf};
 
 use crate::{
     error::Error,
@@ -19,6 +21,7 @@ use crate::{
         quota::{Permit, Quota},
     },
     options::DriverOptions,
+    os::net::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     runtime::sleep,
     server::Server,
     stop::StopHandle,
@@ -27,7 +30,6 @@ use crate::{
         transport::{IntoTransport, Transport},
     },
     tuning::{MESSAGE_TIMEOUT, WRITE_TIMEOUT},
-    unix::fd::{ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
 use mcp_service::{Service, driver_api::Holder};
@@ -36,6 +38,7 @@ use mcp_service::{Service, driver_api::Holder};
 pub struct Listener<R: StreamRuntime> {
     socket: Socket<R>,
     /// The file of a Unix domain socket, which is removed when this is dropped.
+    #[cfg(unix)]
     _file: Option<SocketFile>,
     stopped: Arc<Watched<bool>>,
     connections: usize,
@@ -47,7 +50,7 @@ pub struct Listener<R: StreamRuntime> {
 /// A socket that clients connect to.
 enum Socket<R: StreamRuntime> {
     Tcp(R::TcpListener),
-    Unix(R::UnixListener),
+    Local(R::LocalListener),
 }
 
 impl<R: StreamRuntime> Listener<R> {
@@ -56,8 +59,8 @@ impl<R: StreamRuntime> Listener<R> {
     /// A loopback address keeps other machines away. It does not keep away other users and programs of this machine: a
     /// web page, for example, can make a browser send bytes to any local port. A connection that does not begin with a
     /// JSON object, such as one of a browser, is closed before any of its bytes are processed. A program that forwards
-    /// connections can be made to send anything. Prefer a [Unix domain socket](Self::unix), which has permissions, or
-    /// HTTP, where the origin of a request is checked.
+    /// connections can be made to send anything. Prefer a Unix domain socket or a named pipe, which have permissions,
+    /// or HTTP, where the origin of a request is checked.
     ///
     /// The address can be anything that implements `ToSocketAddrs`: see [`Resolve`].
     ///
@@ -68,7 +71,7 @@ impl<R: StreamRuntime> Listener<R> {
         R: Resolve<A>,
     {
         let addresses = R::resolve(address).await?;
-        Ok(Self::new(Socket::Tcp(R::listen_tcp(addresses).await?), None))
+        Ok(Self::new(Socket::Tcp(R::listen_tcp(addresses).await?)))
     }
 
     /// Listens on a Unix domain socket at a path that must not exist yet. The file is removed when the listener is
@@ -76,16 +79,29 @@ impl<R: StreamRuntime> Listener<R> {
     ///
     /// # Errors
     /// If the socket cannot be bound to the path.
+    #[cfg(unix)]
     pub fn unix(path: impl AsRef<Path>) -> io::Result<Self> {
         let path = path.as_ref();
-        let socket = Socket::Unix(R::listen_unix(path)?);
-        Ok(Self::new(socket, Some(SocketFile(path.to_owned()))))
+        let socket = Socket::Local(R::listen_local(path)?);
+        Ok(Self { _file: Some(SocketFile(path.to_owned())), ..Self::new(socket) })
     }
 
-    fn new(socket: Socket<R>, file: Option<SocketFile>) -> Self {
+    /// Listens on a named pipe, such as `\\.\pipe\my-server`, that must not exist yet. Only programs of this user, of
+    /// administrators and of the system can write to it, and none of other machines.
+    ///
+    /// # Errors
+    /// If the pipe cannot be created, and [`Unsupported`](io::ErrorKind::Unsupported) if the runtime has no named
+    /// pipes, as smol.
+    #[cfg(windows)]
+    pub fn pipe(name: impl AsRef<Path>) -> io::Result<Self> {
+        Ok(Self::new(Socket::Local(R::listen_local(name.as_ref())?)))
+    }
+
+    fn new(socket: Socket<R>) -> Self {
         Self {
             socket,
-            _file: file,
+            #[cfg(unix)]
+            _file: None,
             stopped: Arc::default(),
             connections: 64,
             message: MESSAGE_TIMEOUT,
@@ -136,7 +152,7 @@ impl<R: StreamRuntime> Listener<R> {
     pub fn local_addr(&self) -> Option<SocketAddr> {
         match &self.socket {
             Socket::Tcp(listener) => R::local_addr(listener).ok(),
-            Socket::Unix(_) => None,
+            Socket::Local(_) => None,
         }
     }
 
@@ -212,7 +228,9 @@ impl<R: StreamRuntime> Socket<R> {
                 let accepted = R::poll_accept_tcp(listener, cx);
                 accepted.map_ok(|(transport, address)| (transport, Holder::at(address.ip())))
             }
-            Self::Unix(listener) => R::poll_accept_unix(listener, cx).map_ok(|transport| (transport, Holder::Unknown)),
+            Self::Local(listener) => {
+                R::poll_accept_local(listener, cx).map_ok(|transport| (transport, Holder::Unknown))
+            }
         }
     }
 }
@@ -221,16 +239,18 @@ impl<R: StreamRuntime> fmt::Debug for Listener<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let socket: &dyn fmt::Debug = match &self.socket {
             Socket::Tcp(listener) => listener,
-            Socket::Unix(listener) => listener,
+            Socket::Local(listener) => listener,
         };
         f.debug_struct("Listener").field("socket", socket).finish_non_exhaustive()
     }
 }
 
 /// The file of a Unix domain socket. It is removed when this is dropped.
+#[cfg(unix)]
 #[derive(Debug)]
 pub struct SocketFile(pub PathBuf);
 
+#[cfg(unix)]
 impl Drop for SocketFile {
     fn drop(&mut self) {
         let _ = fs::remove_file(&self.0);

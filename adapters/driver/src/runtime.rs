@@ -1,6 +1,6 @@
 //! The interface of a driver to its runtime.
 
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 use std::sync::{Arc, Mutex};
 use std::{
     future::{Future, poll_fn},
@@ -10,7 +10,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 use crate::{sync::lock, watched::Watched};
 
 /// A runtime: tasks, threads that may block, and timers.
@@ -46,20 +46,20 @@ pub trait Timer: Send + Unpin + 'static {
 }
 
 /// Waits for `time`.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
+#[cfg_attr(not(feature = "os"), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn sleep<R: Runtime>(runtime: &R, time: Duration) {
     let (at, mut timer) = (Instant::now() + time, runtime.timer());
     poll_fn(|cx| timer.poll_until(at, cx)).await;
 }
 
 /// Returns the result of a future, or `None` if that takes longer than `time`.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
+#[cfg_attr(not(feature = "os"), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn timeout<R: Runtime, T>(runtime: &R, time: Duration, future: impl Future<Output = T>) -> Option<T> {
     race(sleep(runtime, time), future).await
 }
 
 /// Returns the result of a future, or `None` if `late` is ready first.
-#[cfg_attr(not(all(unix, feature = "os")), allow(dead_code, reason = "only child processes are waited for like this"))]
+#[cfg_attr(not(feature = "os"), allow(dead_code, reason = "only child processes are waited for like this"))]
 pub(super) async fn race<T>(late: impl Future<Output = ()>, future: impl Future<Output = T>) -> Option<T> {
     let (mut future, mut late) = (pin!(future), pin!(late));
     poll_fn(|cx| match future.as_mut().poll(cx) {
@@ -70,7 +70,7 @@ pub(super) async fn race<T>(late: impl Future<Output = ()>, future: impl Future<
 }
 
 /// Returns the result of a future, or the result of another one as an error if that is ready first.
-#[cfg(all(unix, feature = "net"))]
+#[cfg(feature = "net")]
 pub(crate) async fn select_biased<T, U>(
     future: impl Future<Output = T>,
     other: impl Future<Output = U>,
@@ -84,7 +84,7 @@ pub(crate) async fn select_biased<T, U>(
 }
 
 /// Runs a function that may block on another thread, and returns its result.
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -101,17 +101,17 @@ pub(super) async fn unblock<R: Runtime, T: Send + 'static>(
 }
 
 /// A function on another thread, and its result.
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 struct UnblockTask<T> {
     result: Mutex<Option<io::Result<T>>>,
     over: Watched<bool>,
 }
 
 /// Reports, when it is dropped, that the function has ended or will not run.
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 struct DoneGuard<T>(Arc<UnblockTask<T>>);
 
-#[cfg(all(unix, any(feature = "net", feature = "auth")))]
+#[cfg(any(feature = "net", feature = "auth"))]
 impl<T> Drop for DoneGuard<T> {
     fn drop(&mut self) {
         self.0.over.update(|over| *over = true);

@@ -135,10 +135,14 @@ pub(crate) fn host(
 
 /// Returns the URI of a folder.
 fn uri(folder: &std::path::Path) -> String {
-    let mut uri = String::from("file://");
-    for byte in folder.to_string_lossy().bytes() {
+    let path = folder.to_string_lossy();
+    // Of `\\?\C:\folder`, the form of Windows, the URI is `file:///C:/folder`.
+    let path = path.strip_prefix(r"\\?\").unwrap_or(&path);
+    let mut uri = String::from(if path.starts_with('/') { "file://" } else { "file:///" });
+    for byte in path.bytes() {
         match byte {
             b'a'..=b'z' | b'A'..=b'Z' | b'0'..=b'9' | b'/' | b'-' | b'_' | b'.' | b'~' => uri.push(char::from(byte)),
+            b'\\' | b':' if cfg!(windows) => uri.push(if byte == b':' { ':' } else { '/' }),
             _ => uri += &format!("%{byte:02X}"),
         }
     }

@@ -11,7 +11,7 @@ use std::{
 };
 
 use async_task::{Runnable, Task};
-use mcp_driver::unix::thread::{self as threads, lock};
+use mcp_driver::os::thread::{self as threads, lock};
 
 /// The most tasks that a thread runs before it polls the reactor.
 const BATCH: usize = 64;

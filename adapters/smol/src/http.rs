@@ -45,7 +45,7 @@ pub use mcp_driver::http::{
 };
 use mcp_driver::{
     http::{self, NetRuntime},
-    unix::fd::keep_alive,
+    os::net::keep_alive,
 };
 pub use mcp_proto::http::{
     Limits, Policy,

@@ -81,9 +81,7 @@
 //! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
 //! by that call, before any thread starts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg(unix)]
 
-mod child;
 mod client;
 mod driver;
 mod executor;
@@ -91,13 +89,16 @@ mod executor;
 pub mod http;
 mod io;
 mod listener;
+mod os;
 mod server;
 mod stream_runtime;
 mod supervisor;
 mod transport;
 
 pub use client::Client;
-pub use listener::{Listener, serve_tcp, serve_unix};
+#[cfg(unix)]
+pub use listener::serve_unix;
+pub use listener::{Listener, serve_tcp};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;

@@ -1,6 +1,8 @@
 //! Listeners, which serve many clients at once.
 
-use std::{net::ToSocketAddrs, path::Path};
+use std::net::ToSocketAddrs;
+#[cfg(unix)]
+use std::path::Path;
 
 use mcp_service::Service;
 
@@ -24,6 +26,7 @@ pub async fn serve_tcp(service: &Service, address: impl ToSocketAddrs + Send + '
 ///
 /// # Errors
 /// If the socket cannot be bound to the path, or fails.
+#[cfg(unix)]
 pub async fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(), Error> {
     Listener::unix(path)?.serve(service).await
 }

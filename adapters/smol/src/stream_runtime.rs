@@ -4,27 +4,26 @@
 use std::{
     io,
     net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
-    os::{
-        fd::OwnedFd,
-        unix::net::{UnixListener, UnixStream},
-    },
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, ExitStatus},
+    process::{Child, ExitStatus},
     task::{Context, Poll, ready},
 };
 
 use async_io::Async;
 use mcp_driver::{
-    ByteReader, ByteWriter, Resolve, Runtime, StreamRuntime,
-    unix::fd::{is_transient, keep_alive},
+    ByteReader, ByteWriter, Resolve, StreamRuntime,
+    os::{
+        net::{is_transient, keep_alive},
+        process::{ReadPipe, WritePipe},
+    },
 };
 
-use crate::{child, driver::Smol, executor, io::Stream, transport::Transport};
+use crate::{driver::Smol, executor, os, transport::Transport};
 
 impl StreamRuntime for Smol {
     type Transport = Transport;
     type TcpListener = Async<TcpListener>;
-    type UnixListener = Async<UnixListener>;
+    type LocalListener = os::LocalListener;
 
     fn start_threads(&self) -> io::Result<()> {
         executor::start()
@@ -35,15 +34,15 @@ impl StreamRuntime for Smol {
         started: Child,
         exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
     ) -> io::Result<Option<Self::Task>> {
-        Ok(Some(self.spawn(async move { exited(child::wait(started).await.ok()) })))
+        os::wait_for_child(self, started, exited)
     }
 
-    fn pipe_reader(pipe: OwnedFd) -> io::Result<impl ByteReader> {
-        Ok(Stream::new(Async::new(ChildStdout::from(pipe))?))
+    fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
+        os::pipe_reader(pipe)
     }
 
-    fn pipe_writer(pipe: OwnedFd) -> io::Result<impl ByteWriter> {
-        Ok(Stream::new(Async::new(ChildStdin::from(pipe))?))
+    fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
+        os::pipe_writer(pipe)
     }
 
     async fn connect_tcp(addresses: Vec<SocketAddr>) -> io::Result<Transport> {
@@ -57,16 +56,16 @@ impl StreamRuntime for Smol {
         Err(last)
     }
 
-    async fn connect_unix(path: PathBuf) -> io::Result<Transport> {
-        Ok(Transport::unix(Async::<UnixStream>::connect(path).await?))
+    async fn connect_local(path: PathBuf) -> io::Result<Transport> {
+        Ok(Transport::local(os::connect_local(path).await?))
     }
 
     async fn listen_tcp(addresses: Vec<SocketAddr>) -> io::Result<Self::TcpListener> {
         Async::new(TcpListener::bind(&*addresses)?)
     }
 
-    fn listen_unix(path: &Path) -> io::Result<Self::UnixListener> {
-        Async::<UnixListener>::bind(path)
+    fn listen_local(path: &Path) -> io::Result<Self::LocalListener> {
+        os::listen_local(path)
     }
 
     fn poll_accept_tcp(
@@ -88,18 +87,8 @@ impl StreamRuntime for Smol {
         }
     }
 
-    fn poll_accept_unix(listener: &Self::UnixListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
-        loop {
-            match listener.get_ref().accept() {
-                Err(error) if is_transient(&error) => ready!(listener.poll_readable(cx))?,
-                accepted => {
-                    // An accepted connection that is lost is no failure of the socket.
-                    if let Ok(stream) = Async::new(accepted?.0) {
-                        return Poll::Ready(Ok(Transport::unix(stream)));
-                    }
-                }
-            }
-        }
+    fn poll_accept_local(listener: &Self::LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+        os::poll_accept_local(listener, cx).map_ok(Transport::local)
     }
 
     fn local_addr(listener: &Self::TcpListener) -> io::Result<SocketAddr> {

@@ -1,25 +1,18 @@
 //! Transports of connections: a stream of bytes in each direction, and an orderly end.
 
-use std::{
-    future::Future,
-    io,
-    net::TcpStream,
-    os::{fd::OwnedFd, unix::net::UnixStream},
-    time::Duration,
-};
+#[cfg(unix)]
+use std::os::unix::net::UnixStream;
+use std::{future::Future, io, net::TcpStream, time::Duration};
 
 use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 
-use mcp_driver::{
-    ByteReader, ByteWriter, IntoTransport, MessageTransport,
-    tuning::CLOSE_TIMEOUT,
-    unix::fd::{share_stdio, take_stdio},
-};
+use mcp_driver::{ByteReader, ByteWriter, IntoTransport, MessageTransport, tuning::CLOSE_TIMEOUT};
 
 use crate::{
     driver::Smol,
-    io::{Descriptor, Socket, Stream},
+    io::{Socket, Stream},
+    os,
 };
 
 /// A pair of streams that a connection can run over.
@@ -74,10 +67,14 @@ impl Transport {
     /// They are not made non-blocking, since that is a property of the open files, which other processes may share.
     /// Readiness is checked before each read and each write.
     ///
+    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must
+    /// get an input and an output of their own. Two threads read and write them, and do not keep the process from
+    /// ending.
+    ///
     /// # Errors
     /// If they were taken before, or the process has no free descriptors.
     pub fn stdio() -> io::Result<Self> {
-        take_stdio().map(Self::descriptors)
+        Self::standard(true)
     }
 
     /// Runs over this process's standard input and output without replacing them. Nothing else may read from standard
@@ -86,11 +83,12 @@ impl Transport {
     /// # Errors
     /// If the process has no free descriptors.
     pub fn stdio_shared() -> io::Result<Self> {
-        share_stdio().map(Self::descriptors)
+        Self::standard(false)
     }
 
-    fn descriptors((input, output): (OwnedFd, OwnedFd)) -> Self {
-        Self::new(Descriptor::new(input), Descriptor::new(output))
+    fn standard(take: bool) -> io::Result<Self> {
+        let (input, output) = os::stdio(take)?;
+        Ok(Self::new(input, output))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
@@ -106,9 +104,21 @@ impl Transport {
     }
 
     /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
+    #[cfg(unix)]
     #[must_use]
     pub fn unix(stream: Async<UnixStream>) -> Self {
         Self(mcp_driver::Transport::duplex(Socket(stream)).close_timeout(CLOSE_TIMEOUT))
+    }
+
+    /// Runs over a connection of this machine.
+    #[cfg(unix)]
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        Self::unix(stream)
+    }
+
+    #[cfg(windows)]
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        match stream {}
     }
 
     /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.

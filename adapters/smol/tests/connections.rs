@@ -1,4 +1,6 @@
 //! Tests of async clients and servers that are specific to smol.
+// Pairs of Unix domain sockets are the transports.
+#![cfg(unix)]
 
 use std::os::unix::net::UnixStream;
 

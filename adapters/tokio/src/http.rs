@@ -47,7 +47,7 @@ pub use mcp_driver::http::{
 };
 use mcp_driver::{
     http::{self, NetRuntime},
-    unix::fd::keep_alive,
+    os::net::keep_alive,
 };
 pub use mcp_proto::http::{
     Limits, Policy,
@@ -55,15 +55,11 @@ pub use mcp_proto::http::{
     server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };
 use mcp_service::Service;
-use rustix::{
-    io::Errno,
-    net::{RecvFlags, recv},
-};
 #[cfg(feature = "redis")]
 pub use shared::RedisStore;
 use tokio::net::TcpStream;
 
-use crate::driver::Tokio;
+use crate::{driver::Tokio, os};
 use mcp_driver::Error;
 
 /// A [`Service`] at an HTTP endpoint, as a tower service. It runs on the runtime that is current when it is created.
@@ -138,10 +134,7 @@ impl Stream {
 
     /// Returns whether the peer has closed the connection.
     fn is_closed_by_peer(&self) -> io::Result<bool> {
-        match recv(self.stream.inner(), &mut [0; 1], RecvFlags::PEEK | RecvFlags::DONTWAIT) {
-            Err(Errno::AGAIN | Errno::INTR) => Ok(false),
-            read => Ok(read?.0 == 0),
-        }
+        os::is_closed_by_peer(self.stream.inner())
     }
 }
 

@@ -89,15 +89,14 @@
 //! returns is cut off. The runtime does wait for functions that a handler itself passes to `spawn_blocking`: end it
 //! with [`shutdown_background`](tokio::runtime::Runtime::shutdown_background) if that may take long.
 #![cfg_attr(docsrs, feature(doc_cfg))]
-#![cfg(unix)]
 
-mod child;
 mod client;
 mod driver;
 #[cfg(feature = "http")]
 pub mod http;
 mod io;
 mod listener;
+mod os;
 mod server;
 mod stream_runtime;
 mod supervisor;
@@ -105,7 +104,11 @@ mod threads;
 mod transport;
 
 pub use client::Client;
-pub use listener::{Listener, serve_tcp, serve_unix};
+#[cfg(windows)]
+pub use listener::serve_pipe;
+#[cfg(unix)]
+pub use listener::serve_unix;
+pub use listener::{Listener, serve_tcp};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;

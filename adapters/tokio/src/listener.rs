@@ -25,6 +25,17 @@ pub async fn serve_tcp(service: &Service, address: impl ToSocketAddrs) -> Result
 ///
 /// # Errors
 /// If the socket cannot be bound to the path, or fails.
+#[cfg(unix)]
 pub async fn serve_unix(service: &Service, path: impl AsRef<Path>) -> Result<(), Error> {
     Listener::unix(path)?.serve(service).await
+}
+
+/// Listens on a named pipe, such as `\\.\pipe\my-server`, and serves its clients until the process ends or the pipe
+/// fails. See [`Listener`] for more options.
+///
+/// # Errors
+/// If the pipe cannot be created, or fails.
+#[cfg(windows)]
+pub async fn serve_pipe(service: &Service, name: impl AsRef<Path>) -> Result<(), Error> {
+    Listener::pipe(name)?.serve(service).await
 }

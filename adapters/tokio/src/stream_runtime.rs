@@ -4,55 +4,57 @@
 use std::{
     io,
     net::SocketAddr,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
     task::{Context, Poll, ready},
 };
 
-use mcp_driver::{ByteReader, ByteWriter, Resolve, StreamRuntime, unix::fd::keep_alive};
-use tokio::net::{
-    TcpListener, TcpStream, ToSocketAddrs, UnixListener, UnixStream, lookup_host,
-    unix::pipe::{Receiver, Sender},
+use mcp_driver::{
+    ByteReader, ByteWriter, Resolve, StreamRuntime,
+    os::{
+        net::keep_alive,
+        process::{ReadPipe, WritePipe},
+    },
 };
+use tokio::net::{TcpListener, TcpStream, ToSocketAddrs, lookup_host};
 
-use crate::{child, driver::Tokio, io::Stream, transport::Transport};
+use crate::{driver::Tokio, os, transport::Transport};
 
 impl StreamRuntime for Tokio {
     type Transport = Transport;
     type TcpListener = TcpListener;
-    type UnixListener = UnixListener;
+    type LocalListener = os::LocalListener;
 
     fn wait_for_child(
         &self,
         started: Child,
         exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
     ) -> io::Result<Option<Self::Task>> {
-        child::wait(started, exited, self)
+        os::child::wait(started, exited, self)
     }
 
-    fn pipe_reader(pipe: OwnedFd) -> io::Result<impl ByteReader> {
-        Ok(Stream::new(Receiver::from_owned_fd(pipe)?))
+    fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
+        os::pipe_reader(pipe)
     }
 
-    fn pipe_writer(pipe: OwnedFd) -> io::Result<impl ByteWriter> {
-        Ok(Stream::new(Sender::from_owned_fd(pipe)?))
+    fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
+        os::pipe_writer(pipe)
     }
 
     async fn connect_tcp(addresses: Vec<SocketAddr>) -> io::Result<Transport> {
         Transport::tcp(TcpStream::connect(&*addresses).await?)
     }
 
-    async fn connect_unix(path: PathBuf) -> io::Result<Transport> {
-        Ok(Transport::unix(UnixStream::connect(path).await?))
+    async fn connect_local(path: PathBuf) -> io::Result<Transport> {
+        Ok(Transport::local(os::connect_local(path).await?))
     }
 
     async fn listen_tcp(addresses: Vec<SocketAddr>) -> io::Result<TcpListener> {
         TcpListener::bind(&*addresses).await
     }
 
-    fn listen_unix(path: &Path) -> io::Result<UnixListener> {
-        UnixListener::bind(path)
+    fn listen_local(path: &Path) -> io::Result<os::LocalListener> {
+        os::listen_local(path)
     }
 
     fn poll_accept_tcp(listener: &TcpListener, cx: &mut Context<'_>) -> Poll<io::Result<(Transport, SocketAddr)>> {
@@ -66,8 +68,8 @@ impl StreamRuntime for Tokio {
         }
     }
 
-    fn poll_accept_unix(listener: &UnixListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
-        listener.poll_accept(cx).map_ok(|(stream, _)| Transport::unix(stream))
+    fn poll_accept_local(listener: &os::LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Transport>> {
+        os::poll_accept_local(listener, cx).map_ok(Transport::local)
     }
 
     fn local_addr(listener: &TcpListener) -> io::Result<SocketAddr> {

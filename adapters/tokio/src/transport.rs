@@ -1,21 +1,16 @@
 //! Transports of connections: a stream of bytes in each direction, and an orderly end.
 
-use std::{future::Future, io, os::fd::OwnedFd, time::Duration};
+use std::{future::Future, io, time::Duration};
 
-use mcp_driver::{
-    ByteReader, ByteWriter, IntoTransport, MessageTransport, Runtime,
-    tuning::CLOSE_TIMEOUT,
-    unix::fd::{share_stdio, take_stdio},
-};
+use mcp_driver::{ByteReader, ByteWriter, IntoTransport, MessageTransport, Runtime, tuning::CLOSE_TIMEOUT};
+#[cfg(unix)]
+use tokio::net::UnixStream;
 use tokio::{
-    io::{AsyncRead, AsyncWrite, Interest},
-    net::{TcpStream, UnixStream},
+    io::{AsyncRead, AsyncWrite},
+    net::TcpStream,
 };
 
-use crate::{
-    driver::Tokio,
-    io::{Descriptor, Stream},
-};
+use crate::{driver::Tokio, io::Stream, os};
 
 /// A pair of streams that a connection can run over.
 ///
@@ -69,10 +64,14 @@ impl Transport {
     /// They are not made non-blocking, since that is a property of the open files, which other processes may share.
     /// Readiness is checked before each read and each write.
     ///
+    /// On Windows they cannot be replaced: handlers must not print with `println!`, and programs that they start must
+    /// get an input and an output of their own. Two threads read and write them, and do not keep the process from
+    /// ending.
+    ///
     /// # Errors
     /// If they were taken before, the process has no free descriptors, or there is no runtime.
     pub fn stdio() -> io::Result<Self> {
-        Self::descriptors(take_stdio()?)
+        Self::standard(true)
     }
 
     /// Runs over this process's standard input and output without replacing them. Nothing else may read from standard
@@ -81,12 +80,13 @@ impl Transport {
     /// # Errors
     /// If the process has no free descriptors, or there is no runtime.
     pub fn stdio_shared() -> io::Result<Self> {
-        Self::descriptors(share_stdio()?)
+        Self::standard(false)
     }
 
-    fn descriptors((input, output): (OwnedFd, OwnedFd)) -> io::Result<Self> {
+    fn standard(take: bool) -> io::Result<Self> {
         Tokio::current()?;
-        Ok(Self::new(Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
+        let (input, output) = os::stdio(take)?;
+        Ok(Self::new(input, output))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.
@@ -103,10 +103,22 @@ impl Transport {
     }
 
     /// Runs over a Unix domain socket. The permissions of its path decide which programs may connect.
+    #[cfg(unix)]
     #[must_use]
     pub fn unix(stream: UnixStream) -> Self {
         let (reader, writer) = stream.into_split();
         Self::from_io(reader, writer).close_timeout(CLOSE_TIMEOUT)
+    }
+
+    /// Runs over a connection of this machine.
+    #[cfg(unix)]
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        Self::unix(stream)
+    }
+
+    #[cfg(windows)]
+    pub(crate) fn local(stream: os::LocalStream) -> Self {
+        Self::duplex(stream)
     }
 
     /// Sets how long the connection reads after the output has ended, if the peer does not end its stream before.

@@ -1,4 +1,6 @@
 //! Tests of async clients and servers that are specific to tokio.
+// Pairs of Unix domain sockets are the transports.
+#![cfg(unix)]
 
 use mcp_proto::connection::CloseReason;
 use mcp_service::CallError;

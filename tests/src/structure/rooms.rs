@@ -49,11 +49,11 @@ pub const CRATES: [Crate; 6] = [
         rooms: &[
             &["sync", "tuning", "options", "stop"],
             &["watched"],
+            &["os"],
             &["runtime"],
             &["limits"],
             &["event_loop"],
             &["stream"],
-            &["unix"],
             &["process"],
             &["error"],
             &["handle"],
@@ -69,6 +69,7 @@ pub const CRATES: [Crate; 6] = [
         rooms: &[
             &["transport"],
             &["fd"],
+            &["os"],
             &["child"],
             &["thread_driver"],
             &["handle"],
@@ -84,8 +85,8 @@ pub const CRATES: [Crate; 6] = [
         rooms: &[
             &["executor"],
             &["driver", "io"],
+            &["os"],
             &["transport"],
-            &["child"],
             &["stream_runtime"],
             &["client", "server", "listener", "supervisor"],
             &["http"],
@@ -97,8 +98,8 @@ pub const CRATES: [Crate; 6] = [
         rooms: &[
             &["threads"],
             &["driver", "io"],
+            &["os"],
             &["transport"],
-            &["child"],
             &["stream_runtime"],
             &["client", "server", "listener", "supervisor"],
             &["http"],

@@ -12,7 +12,7 @@ use http::{HeaderValue, Response, Uri};
 use mcp_driver::{
     Runtime, Watched,
     http::auth::{AuthRuntime, AuthTransport, MAX_LEN, Request, Url, UrlPolicy},
-    unix::thread::lock,
+    os::thread::lock,
 };
 use ureq::{
     Agent,

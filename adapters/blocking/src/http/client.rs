@@ -15,7 +15,7 @@ use crate::{
     handle::{End, Handle},
 };
 use mcp_driver::Error;
-use mcp_driver::unix::thread::lock;
+use mcp_driver::os::thread::lock;
 
 impl Client {
     /// Connects to the server at an address such as `http://localhost:8000/mcp`, in the newest revision that it

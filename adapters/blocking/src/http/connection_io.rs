@@ -1,7 +1,7 @@
 //! The socket of a connection that one thread serves.
 
 use std::{
-    io::{self, ErrorKind, IoSlice, PipeReader, PipeWriter, Read, Write},
+    io::{self, ErrorKind, IoSlice},
     mem,
     net::{Shutdown, TcpStream},
     ops::Range,
@@ -19,10 +19,13 @@ use hyper::rt::ReadBufCursor;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     io::Errno,
-    net::{RecvFlags, SendAncillaryBuffer, SendFlags, recv, sendmsg},
 };
 
-use mcp_driver::unix::thread::lock;
+use crate::os::socket;
+use mcp_driver::os::{
+    thread::lock,
+    wake::{WakeReader, WakeWriter},
+};
 
 /// A function that may block.
 pub(super) type Function = Box<dyn FnOnce() + Send>;
@@ -34,8 +37,8 @@ pub(super) const CHUNK: usize = 16 * 1024;
 /// While other threads can cause output, it waits in `poll(2)`, with a pipe by which they wake it.
 pub(super) struct ConnectionIo {
     socket: TcpStream,
-    wake_reader: PipeReader,
-    wake_writer: PipeWriter,
+    wake_reader: WakeReader,
+    wake_writer: WakeWriter,
     ends: Mutex<IoState>,
     /// Set while a thread is in a blocking read, or about to be.
     reads: AtomicBool,
@@ -64,7 +67,7 @@ impl ConnectionIo {
     /// If the socket has failed.
     pub(super) fn new(
         socket: TcpStream,
-        (wake_reader, wake_writer): (PipeReader, PipeWriter),
+        (wake_reader, wake_writer): (WakeReader, WakeWriter),
         read_timeout: Duration,
     ) -> io::Result<Arc<Self>> {
         // Clients wait for each of the small chunks of an event stream.
@@ -90,7 +93,7 @@ impl ConnectionIo {
     /// Returns whether the last response was written and the connection waits for the next request.
     pub(super) fn is_idle(&self) -> bool {
         let ends = lock(&self.ends);
-        ends.interest == PollFlags::IN && ends.is_quiet
+        socket::READS_BLOCK && ends.interest == PollFlags::IN && ends.is_quiet
     }
 
     /// Reads the next input of the client and blocks until it is available, unless `still` returns `false`.
@@ -98,7 +101,7 @@ impl ConnectionIo {
         // A task is woken before `shutdown_read` checks `reads`, so either `still` fails or this read is shut down.
         self.reads.store(true, Ordering::SeqCst);
         if still() {
-            lock(&self.ends).fill(&self.socket, RecvFlags::empty());
+            lock(&self.ends).fill(|chunk| socket::read(&self.socket, chunk));
         }
         self.reads.store(false, Ordering::SeqCst);
     }
@@ -128,19 +131,19 @@ impl ConnectionIo {
             }
         }
         if interest.contains(PollFlags::IN) && fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
-            lock(&self.ends).fill(&self.socket, RecvFlags::DONTWAIT);
+            lock(&self.ends).fill(|chunk| socket::read_now(&self.socket, chunk));
         }
         Ok(())
     }
 
     /// Wakes the thread that waits. The pipe has room for more bytes than there can be pending wake-ups.
     pub(super) fn wake(&self) {
-        let _ = (&self.wake_writer).write(&[1]);
+        self.wake_writer.wake();
     }
 
     /// Consumes a wake-up.
     pub(super) fn drain_wakeups(&self) -> io::Result<()> {
-        (&self.wake_reader).read_exact(&mut [0])
+        self.wake_reader.drain_one()
     }
 
     /// Runs a function on the thread of this connection, after a call of `begun`. Returns `false` if another thread has
@@ -166,19 +169,16 @@ impl ConnectionIo {
     }
 
     fn send(&self, parts: &[IoSlice<'_>]) -> Poll<io::Result<usize>> {
-        loop {
-            let sent = sendmsg(&self.socket, parts, &mut SendAncillaryBuffer::default(), SendFlags::DONTWAIT);
-            let mut ends = lock(&self.ends);
-            match sent {
-                Err(Errno::INTR) => {}
-                Err(Errno::AGAIN) => {
-                    ends.interest |= PollFlags::OUT;
-                    return Poll::Pending;
-                }
-                sent => {
-                    ends.is_quiet |= sent.is_ok();
-                    return Poll::Ready(sent.map_err(io::Error::from));
-                }
+        let sent = socket::write_now(&self.socket, parts);
+        let mut ends = lock(&self.ends);
+        match sent {
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {
+                ends.interest |= PollFlags::OUT;
+                Poll::Pending
+            }
+            sent => {
+                ends.is_quiet |= sent.is_ok();
+                Poll::Ready(sent)
             }
         }
     }
@@ -186,16 +186,16 @@ impl ConnectionIo {
 
 impl IoState {
     /// Reads input, unless there is input that was not consumed yet.
-    fn fill(&mut self, socket: &TcpStream, flags: RecvFlags) {
+    fn fill(&mut self, read: impl FnOnce(&mut [u8]) -> io::Result<usize>) {
         if !self.unread.is_empty() || self.end.is_some() {
             return;
         }
         self.is_quiet = false;
-        match recv(socket, &mut *self.chunk, flags) {
-            Ok((0, _)) => self.end = Some(Ok(())),
-            Ok((read, _)) => self.unread = 0..read,
-            Err(Errno::INTR | Errno::AGAIN) => {}
-            Err(error) => self.end = Some(Err(error.into())),
+        match read(&mut self.chunk) {
+            Ok(0) => self.end = Some(Ok(())),
+            Ok(read) => self.unread = 0..read,
+            Err(error) if error.kind() == ErrorKind::WouldBlock => {}
+            Err(error) => self.end = Some(Err(error)),
         }
     }
 }

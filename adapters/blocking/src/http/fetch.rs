@@ -8,7 +8,7 @@ use std::{
 };
 
 use http::{Request, Response};
-use mcp_driver::{Watched, http::HttpFetch, unix::thread::lock};
+use mcp_driver::{Watched, http::HttpFetch, os::thread::lock};
 use mcp_service::{Deferred, driver_api::WaitQueue};
 use ureq::{Agent, config::Config};
 

@@ -10,8 +10,12 @@ use std::{
 use mcp_driver::{
     Holder, Quota, Runtime, Watched,
     http::{self, WriteTimeout},
+    os::{
+        interrupt::Interrupt,
+        net::{self, ACCEPT_BACKOFF, keep_alive, most_connections},
+        wake::wake_pair,
+    },
     tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE_TIMEOUT},
-    unix::fd::{self, ACCEPT_BACKOFF, Interrupt, keep_alive, most_connections},
 };
 use mcp_proto::http::{
     Policy,
@@ -56,7 +60,7 @@ impl Listener {
     /// # Errors
     /// If the address is not available.
     pub fn bind(address: impl ToSocketAddrs) -> io::Result<Self> {
-        let socket = fd::listen(address)?;
+        let socket = net::listen(address)?;
         let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {
@@ -195,7 +199,7 @@ impl Listener {
         let quota = Quota::new(self.max_connections());
         // The pipe is created first, so that a connection for which there are not enough descriptors waits to be
         // accepted.
-        let accept = || Ok((io::pipe()?, self.socket.accept()?));
+        let accept = || Ok((wake_pair()?, self.socket.accept()?));
         while let Some((pipe, (stream, address))) = self.interrupt.accept(&self.socket, accept)? {
             keep_alive(&stream);
             // A connection beyond the share of its address is closed, and so is one that has already failed.

@@ -13,7 +13,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::unix::thread::{lock, spawn, wait, wait_for};
+use mcp_driver::os::thread::{lock, spawn, wait, wait_for};
 
 use super::{
     connection_io::{ConnectionIo, Function},

@@ -20,7 +20,7 @@ use super::{
     connection_io::{ConnectionIo, Function},
     pool::Pool,
 };
-use mcp_driver::unix::thread::lock;
+use mcp_driver::os::thread::lock;
 
 /// The task is pending and was not woken.
 const PENDING: u8 = 0;

@@ -7,7 +7,7 @@
 
 use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
-use mcp_driver::{Runtime, unix::thread::lock};
+use mcp_driver::{Runtime, os::thread::lock};
 
 use super::{
     connection_io::ConnectionIo,

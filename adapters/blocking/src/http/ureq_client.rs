@@ -13,7 +13,7 @@ use http::Request;
 use mcp_driver::{
     Runtime, Watched,
     http::{HttpClient, ResponseHandler},
-    unix::thread::lock,
+    os::thread::lock,
 };
 use ureq::{Agent, Body, config::Config};
 

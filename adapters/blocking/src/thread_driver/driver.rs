@@ -21,7 +21,7 @@ use crate::{
     transport::Transport,
 };
 use mcp_driver::DriverOptions;
-use mcp_driver::unix::thread::{lock, wait};
+use mcp_driver::os::thread::{lock, wait};
 
 /// How many bytes of output are held back at most, while [`State::held`] is set.
 const HELD: usize = 16 * 1024;

@@ -7,7 +7,7 @@ use mcp_proto::codec::Frame;
 use mcp_service::ConnectionHandle;
 
 use crate::{thread_driver::driver::Driver, transport::Input};
-use mcp_driver::unix::thread::lock;
+use mcp_driver::os::thread::lock;
 
 /// The reader of a connection, and its input that was not handled yet.
 pub(crate) struct Reader<E: Send + 'static> {

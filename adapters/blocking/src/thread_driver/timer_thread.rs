@@ -4,8 +4,9 @@
 use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
 
 use mcp_driver::{
-    Sniffer, StopHandle, tuning,
-    unix::thread::{lock, spawn, wait, wait_for},
+    Sniffer, StopHandle,
+    os::thread::{lock, spawn, wait, wait_for},
+    tuning,
 };
 use mcp_service::ConnectionHandle;
 

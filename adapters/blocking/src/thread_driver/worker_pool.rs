@@ -18,7 +18,7 @@ use mcp_driver::{JobQueue, JobSlot, on_block};
 use mcp_service::Job;
 
 use mcp_driver::DriverOptions;
-use mcp_driver::unix::thread::{lock, spawn, wait_for};
+use mcp_driver::os::thread::{lock, spawn, wait_for};
 
 /// How long a handler may take before another thread takes the next action of its thread. The watchdog checks at this
 /// interval, so it can take twice as long. More frequent checks would slow down fast handlers.

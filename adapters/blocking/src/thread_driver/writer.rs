@@ -5,7 +5,7 @@ use std::{io, mem};
 use mcp_driver::tuning::READ_AFTER_WRITE_ERROR;
 
 use crate::{thread_driver::driver::Driver, transport::ByteWriter};
-use mcp_driver::unix::thread::wait;
+use mcp_driver::os::thread::wait;
 
 impl<E: 'static> Driver<E> {
     /// Writes output that cannot be written without waiting, until the connection has ended. Then closes the sink.

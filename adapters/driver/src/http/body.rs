@@ -6,7 +6,7 @@ use std::{
     task::{Context, Poll},
 };
 
-#[cfg(all(unix, feature = "net"))]
+#[cfg(feature = "net")]
 use std::sync::Arc;
 
 use bytes::Bytes;
@@ -31,7 +31,7 @@ impl Body {
     }
 
     /// Creates the body of a request from shared bytes.
-    #[cfg(all(unix, feature = "net"))]
+    #[cfg(feature = "net")]
     pub(super) fn shared(bytes: Arc<[u8]>) -> Self {
         Self(Content::Whole(Bytes::from_owner(bytes)))
     }

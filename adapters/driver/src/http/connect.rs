@@ -6,7 +6,7 @@ use mcp_proto::{connection::ClientRole, http::client::Client as HttpConnection, 
 use mcp_service::Application;
 
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 use crate::{client::Client, error::Error};
 use crate::{
     event_loop::{run_loop::EventLoop, shared::SharedConnection},
@@ -15,9 +15,9 @@ use crate::{
     runtime::Runtime,
     sync::lock,
 };
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 use mcp_proto::http::client::ClientOptions;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 use mcp_service::Host;
 
 impl Handle<ClientRole> {
@@ -47,7 +47,7 @@ impl Handle<ClientRole> {
     }
 }
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 impl<R: Runtime> Client<R> {
     /// Connects over HTTP.
     ///

@@ -55,7 +55,7 @@
 //! [`Policy::loopback`]: mcp_proto::http::Policy::loopback
 //! [`Limits`]: mcp_proto::http::Limits
 
-#[cfg(all(unix, feature = "auth"))]
+#[cfg(feature = "auth")]
 pub mod auth;
 mod bearer;
 #[cfg(feature = "hyper")]
@@ -70,7 +70,7 @@ mod fetch;
 #[cfg(feature = "hyper")]
 mod lingering_close;
 mod memory_limit;
-#[cfg(all(unix, feature = "net"))]
+#[cfg(feature = "net")]
 mod net;
 mod peer_addr;
 mod protection;
@@ -94,15 +94,15 @@ pub use endpoint::Endpoint;
 pub use fetch::HttpFetch;
 #[cfg(feature = "auth")]
 pub use mcp_proto::auth::{ResourceMetadata, Scopes, dpop::NonceKey};
-#[cfg(all(unix, feature = "net"))]
+#[cfg(feature = "net")]
 pub use net::{Connector, Listener, NetRuntime, Proxy, serve_http};
-#[cfg(all(unix, feature = "auth", feature = "net"))]
+#[cfg(all(feature = "auth", feature = "net"))]
 pub use net::{FetchClient, NetTransport};
 #[cfg(feature = "auth")]
 pub use resource_server::{AccessToken, IntrospectionVerifier, ResourceServer, TokenError, TokenVerifier};
 #[cfg(feature = "jwt")]
 pub use resource_server::{Algorithm, Dpop, JwtVerifier, KeySet, KeySetError, KeySource};
-#[cfg(all(unix, feature = "tls"))]
+#[cfg(feature = "tls")]
 pub use rustls;
 #[cfg(feature = "hyper")]
 pub use serve::serve;

@@ -44,7 +44,7 @@ struct State {
 }
 
 impl Functions {
-    #[cfg(any(feature = "http", all(unix, feature = "os")))]
+    #[cfg(any(feature = "http", feature = "os"))]
     pub(crate) fn new(most: usize, timeout: Duration) -> Arc<Self> {
         Arc::new(Self { quota: Quota::new(most.max(1)), timeout, state: Mutex::default() })
     }

@@ -12,6 +12,7 @@ use std::{
 };
 
 use crate::{
+    os::process::{ProcessGroup, Spawned, spawn},
     process::{
         command::Command,
         state::{ChildState, Exit, ShutdownStep, Stderr},
@@ -23,7 +24,6 @@ use crate::{
         transport::{OnRuntime, Transport},
     },
     tuning::STDERR_GRACE,
-    unix::fd::ProcessGroup,
 };
 
 /// A child process that runs a server, and its process group. The runtime waits for the exit of the process.
@@ -40,16 +40,18 @@ impl Child {
     /// # Errors
     /// If the program cannot be started, or the runtime cannot use its pipes.
     pub(crate) fn start<R: StreamRuntime>(command: &Command, runtime: &R) -> io::Result<(OnRuntime<R>, Self)> {
-        let mut started = command.to_std().spawn()?;
-        let child = Self::new(command, started.id());
-        let (stdin, stdout, stderr) = (started.stdin.take(), started.stdout.take(), started.stderr.take());
+        let Spawned { child: started, group, stdin, stdout, stderr, output_end } = spawn(command.to_std())?;
+        let child = Self { process: ChildState::new(command), group };
         let process = child.process.clone();
-        let waiting =
-            runtime.wait_for_child(started, move |status| process.ended(status)).inspect_err(|_| child.kill())?;
+        let ended = move |status| {
+            output_end.wait();
+            process.ended(status);
+        };
+        let waiting = runtime.wait_for_child(started, ended).inspect_err(|_| child.kill())?;
         let pipes = || {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
-            let stderr = stderr.map(|stderr| R::pipe_reader(stderr.into())).transpose()?;
-            let (stdin, stdout) = (stdin.ok_or_else(missing)?.into(), stdout.ok_or_else(missing)?.into());
+            let stderr = stderr.map(R::pipe_reader).transpose()?;
+            let (stdin, stdout) = (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?);
             Ok((R::pipe_writer(stdin)?, R::pipe_reader(stdout)?, stderr))
         };
         let (stdin, stdout, stderr) = pipes().inspect_err(|_: &io::Error| child.kill())?;
@@ -65,11 +67,6 @@ impl Child {
         let transport = Transport::new(child.output(stdout, runtime), stdin);
         let transport = transport.on_close(shut_down).close_timeout(STDERR_GRACE);
         Ok((OnRuntime { transport, runtime: PhantomData }, child))
-    }
-
-    /// Creates the state of the process with this id, which was started by a command.
-    fn new(command: &Command, number: u32) -> Self {
-        Self { process: ChildState::new(command), group: ProcessGroup::of(number) }
     }
 
     /// Reads its standard error to the end.
@@ -189,7 +186,7 @@ impl fmt::Debug for Output {
     }
 }
 
-#[cfg(test)]
+#[cfg(all(test, unix))]
 mod tests {
     use super::*;
     use std::os::unix::process::ExitStatusExt;
@@ -198,7 +195,7 @@ mod tests {
     fn sleeping() -> (std::process::Child, Child) {
         let command = Command::new("sleep").arg("1000");
         let started = command.to_std().spawn().expect("there is sleep");
-        let child = Child::new(&command, started.id());
+        let child = Child { process: ChildState::new(&command), group: ProcessGroup::of(started.id()) };
         (started, child)
     }
 

@@ -10,6 +10,8 @@ use std::{
     time::Duration,
 };
 
+use crate::os::command;
+
 /// A program to start as a server, with its arguments. No shell is involved.
 ///
 /// `Debug` shows the program, the number of arguments and the names of variables, but not their values, which may be
@@ -40,10 +42,6 @@ enum InheritedEnv {
     All,
 }
 
-/// The variables that a program inherits by default: those needed to find programs and files and to run a shell. Other
-/// SDKs use the same list.
-const DEFAULT_ENV: [&str; 6] = ["HOME", "LOGNAME", "PATH", "SHELL", "TERM", "USER"];
-
 /// How standard error is handled.
 #[derive(Clone)]
 enum Stderr {
@@ -64,6 +62,9 @@ pub(crate) struct ShutdownTimeouts {
 
 impl Command {
     /// Creates a command for a program, by its path or by its name in `PATH`.
+    ///
+    /// On Windows the extensions of `PATHEXT` are tried as a shell does, so `npx` finds `npx.cmd`. Batch files are
+    /// started by `cmd.exe` with arguments that are quoted for it. Arguments that cannot be are an error.
     pub fn new(program: impl AsRef<OsStr>) -> Self {
         Self {
             program: program.as_ref().to_owned(),
@@ -96,8 +97,8 @@ impl Command {
     /// Sets a variable of the environment.
     ///
     /// Of the variables of this process, the program inherits only `HOME`, `LOGNAME`, `PATH`, `SHELL`, `TERM` and
-    /// `USER`: most servers are third-party programs, and other variables may be secret. See
-    /// [`inherit_env`](Self::inherit_env).
+    /// `USER`, and on Windows those of the system and of the user's folders: most servers are third-party programs, and
+    /// other variables may be secret. See [`inherit_env`](Self::inherit_env).
     #[must_use]
     pub fn env(mut self, name: impl AsRef<OsStr>, value: impl AsRef<OsStr>) -> Self {
         self.env.push((name.as_ref().to_owned(), Some(value.as_ref().to_owned())));
@@ -157,7 +158,7 @@ impl Command {
 
     /// Sets the grace periods of a shutdown: how long the program may take to end after its standard input was closed,
     /// before it and what it has started get SIGTERM; and how long after that, before they get SIGKILL. Default two
-    /// seconds each.
+    /// seconds each. Windows has no SIGTERM: there they are ended after the first period.
     #[must_use]
     pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
         self.shutdown_timeouts = ShutdownTimeouts { after_eof, after_sigterm };
@@ -171,16 +172,17 @@ impl Command {
     }
 
     /// Returns the command for the standard library, with pipes and a process group of its own. With the group, this
-    /// process can signal all processes that the program starts, and Ctrl-C does not reach them directly.
+    /// process can signal all processes that the program starts, and Ctrl-C does not reach them directly. On Windows
+    /// the program was looked for, and has a console that is not shown.
     #[must_use]
     pub fn to_std(&self) -> process::Command {
-        let mut command = process::Command::new(&self.program);
+        let mut command = process::Command::new(command::program(&self.program, self.path()));
         command.args(&self.args);
         if self.inherits != InheritedEnv::All {
             command.env_clear();
         }
         if self.inherits == InheritedEnv::Usual {
-            command.envs(DEFAULT_ENV.iter().filter_map(|name| Some((name, env::var_os(name)?))));
+            command.envs(command::DEFAULT_ENV.iter().filter_map(|name| Some((name, env::var_os(name)?))));
         }
         for (name, value) in &self.env {
             match value {
@@ -197,9 +199,17 @@ impl Command {
             Stderr::Keep(_) => Stdio::piped(),
         };
         command.stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(stderr);
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        command::set_apart(&mut command);
         command
+    }
+
+    /// Returns the variable `PATH` that the program gets, if it differs from that of this process.
+    fn path(&self) -> Option<&OsStr> {
+        let mut own = self.env.iter().rev().filter(|(name, _)| command::is_same_variable(name, OsStr::new("PATH")));
+        match own.next() {
+            Some((_, value)) => Some(value.as_deref().unwrap_or_default()),
+            None => (self.inherits == InheritedEnv::Nothing).then_some(OsStr::new("")),
+        }
     }
 
     pub(crate) const fn keeps_stderr(&self) -> bool {
@@ -258,6 +268,7 @@ mod tests {
         assert_eq!(std.get_current_dir(), Some(Path::new("/srv")));
     }
 
+    #[cfg(unix)]
     #[test]
     fn child_inherits_few_environment_variables() {
         // Cargo sets this one for tests, and a shell the other.
@@ -269,7 +280,7 @@ mod tests {
         };
         let has = |names: &[String], name: &str| names.iter().any(|it| it == name);
         let usual = names(&Command::new("env").env("OWN", "1").env_remove("TERM"));
-        assert!(usual.iter().all(|name| name == "OWN" || DEFAULT_ENV.contains(&name.as_str())), "{usual:?}");
+        assert!(usual.iter().all(|name| name == "OWN" || command::DEFAULT_ENV.contains(&name.as_str())), "{usual:?}");
         assert!(has(&usual, "PATH") && has(&usual, "OWN") && !has(&usual, "TERM"), "{usual:?}");
         assert!(has(&names(&Command::new("env").inherit_env()), "CARGO_MANIFEST_DIR"));
         assert!(names(&Command::new("/usr/bin/env").env_clear()).is_empty());

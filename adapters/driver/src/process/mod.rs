@@ -1,9 +1,9 @@
 //! Child processes: how they are started, supervised and ended.
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub(crate) mod child;
 pub(crate) mod command;
 pub(crate) mod restart;
-#[cfg(all(unix, feature = "signals"))]
+#[cfg(feature = "signals")]
 pub mod signals;
 pub(crate) mod state;

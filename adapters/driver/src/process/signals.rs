@@ -11,12 +11,10 @@ use std::{
     },
 };
 
-use signal_hook::{
-    consts::{SIGHUP, SIGINT, SIGTERM},
-    iterator::Signals,
+use crate::{
+    os::{signals::on_end, thread::spawn},
+    sync::lock,
 };
-
-use crate::{sync::lock, unix::thread::spawn};
 
 /// A client that may have a child.
 pub trait Closing: Send + Sync + 'static {
@@ -73,27 +71,29 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
+/// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
+/// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
+///
 /// For programs whose only clean-up is to close their clients.
 ///
 /// # Errors
 /// If the system does not allow it.
 pub fn shutdown_on_signals() -> io::Result<()> {
-    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
-    spawn("mcp-signals", move || {
-        let mut received = signals.forever();
-        let Some(first) = received.next() else { return };
-        let status = 128 + first;
+    // The status of the first signal.
+    let mut ending = None;
+    on_end(move |status| {
+        let is_first = ending.is_none();
+        let status = *ending.get_or_insert(status);
         ENDING.store(true, Ordering::Release);
-        let closing = spawn("mcp-closing", move || {
+        let close = move || {
             let clients = clients();
             clients.iter().for_each(|client| client.begin_close());
             clients.iter().for_each(|client| client.wait());
             process::exit(status);
-        });
-        if closing.is_err() || received.next().is_some() {
+        };
+        if !is_first || spawn("mcp-closing", close).is_err() {
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         }
-    })?;
-    Ok(())
+    })
 }

@@ -5,7 +5,9 @@ pub(crate) mod framed;
 pub(crate) mod io;
 pub(crate) mod line_reader;
 pub mod memory;
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub(crate) mod stream_runtime;
+#[cfg(any(all(windows, feature = "os"), test))]
+pub(crate) mod thread_io;
 pub(crate) mod transport;
 pub(crate) mod write_buffer;

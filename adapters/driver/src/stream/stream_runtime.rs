@@ -5,13 +5,13 @@ use std::{
     future::Future,
     io,
     net::SocketAddr,
-    os::fd::OwnedFd,
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
     task::{Context, Poll},
 };
 
 use crate::{
+    os::process::{ReadPipe, WritePipe},
     runtime::Runtime,
     stream::{
         io::{ByteReader, ByteWriter},
@@ -26,8 +26,8 @@ pub trait StreamRuntime: Runtime {
     type Transport: IntoTransport<Runtime = Self>;
     /// A listening TCP socket.
     type TcpListener: fmt::Debug + Send + Sync + 'static;
-    /// A listening Unix domain socket.
-    type UnixListener: fmt::Debug + Send + Sync + 'static;
+    /// A listening Unix domain socket, or on Windows a named pipe.
+    type LocalListener: fmt::Debug + Send + Sync + 'static;
 
     /// Starts the threads that run tasks, if the adapter has its own and they do not run yet. Default: does nothing.
     ///
@@ -52,43 +52,43 @@ pub trait StreamRuntime: Runtime {
     ///
     /// # Errors
     /// If the pipe cannot be registered with the runtime.
-    fn pipe_reader(pipe: OwnedFd) -> io::Result<impl ByteReader>;
+    fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader>;
 
     /// Returns a writer of a pipe to a child process.
     ///
     /// # Errors
     /// If the pipe cannot be registered with the runtime.
-    fn pipe_writer(pipe: OwnedFd) -> io::Result<impl ByteWriter>;
+    fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter>;
 
     /// Connects to the first of these addresses that accepts a connection.
     fn connect_tcp(addresses: Vec<SocketAddr>) -> impl Future<Output = io::Result<Self::Transport>> + Send;
 
-    /// Connects to a Unix domain socket.
-    fn connect_unix(path: PathBuf) -> impl Future<Output = io::Result<Self::Transport>> + Send;
+    /// Connects to a Unix domain socket, or on Windows to a named pipe.
+    fn connect_local(path: PathBuf) -> impl Future<Output = io::Result<Self::Transport>> + Send;
 
     /// Listens on the first of these addresses that is available.
     fn listen_tcp(addresses: Vec<SocketAddr>) -> impl Future<Output = io::Result<Self::TcpListener>> + Send;
 
-    /// Listens on a Unix domain socket.
+    /// Listens on a Unix domain socket, or on Windows on a named pipe.
     ///
     /// # Errors
     /// The error of the system.
-    fn listen_unix(path: &Path) -> io::Result<Self::UnixListener>;
+    fn listen_local(path: &Path) -> io::Result<Self::LocalListener>;
 
     /// Accepts a TCP connection, and returns it with the address of its peer.
     ///
     /// # Errors
-    /// The error of the system. One that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.
+    /// The error of the system. One that is not [fatal](crate::os::net::is_fatal) does not end the listener.
     fn poll_accept_tcp(
         listener: &Self::TcpListener,
         cx: &mut Context<'_>,
     ) -> Poll<io::Result<(Self::Transport, SocketAddr)>>;
 
-    /// Accepts a connection over a Unix domain socket.
+    /// Accepts a connection over a Unix domain socket or a named pipe.
     ///
     /// # Errors
     /// As [`poll_accept_tcp`](Self::poll_accept_tcp).
-    fn poll_accept_unix(listener: &Self::UnixListener, cx: &mut Context<'_>) -> Poll<io::Result<Self::Transport>>;
+    fn poll_accept_local(listener: &Self::LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<Self::Transport>>;
 
     /// Returns the local address of a listening TCP socket.
     ///

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 use std::marker::PhantomData;
 
 use crate::sync::lock;
@@ -101,7 +101,7 @@ impl Transport {
     }
 
     /// Limits blocking functions together with those of other connections, as functions of this client.
-    #[cfg(all(unix, feature = "os"))]
+    #[cfg(feature = "os")]
     pub(crate) fn functions(mut self, functions: Arc<Functions>, holder: Holder) -> Self {
         self.functions = Some((functions, holder));
         self
@@ -125,13 +125,13 @@ pub trait IntoTransport {
 }
 
 /// A transport that an adapter has not wrapped, with its runtime.
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 pub(crate) struct OnRuntime<R> {
     pub(crate) transport: Transport,
     pub(crate) runtime: PhantomData<fn() -> R>,
 }
 
-#[cfg(all(unix, feature = "os"))]
+#[cfg(feature = "os")]
 impl<R: Runtime> IntoTransport for OnRuntime<R> {
     type Runtime = R;
 

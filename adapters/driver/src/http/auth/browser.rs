@@ -21,9 +21,14 @@ pub struct Browser {
 }
 
 impl Browser {
-    /// Returns the program with which this system opens URLs: `open` on macOS, `xdg-open` elsewhere.
+    /// Returns the program with which this system opens URLs: `open` on macOS, `rundll32` on Windows, `xdg-open`
+    /// elsewhere.
     #[must_use]
     pub fn system() -> Self {
+        if cfg!(windows) {
+            // No shell: `start` of `cmd.exe` would interpret the URL.
+            return Self::new("rundll32").arg("url.dll,FileProtocolHandler");
+        }
         Self::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" })
     }
 
@@ -122,6 +127,7 @@ mod tests {
     }
 
     // req: SEC-010
+    #[cfg(unix)]
     #[test]
     fn browser_gets_url_as_one_argument() {
         let folder = std::env::temp_dir().join(format!("mcp-browser-{}", std::process::id()));

@@ -2,7 +2,7 @@
 
 use std::{
     fmt,
-    io::{self, ErrorKind, PipeReader, Read, Write},
+    io::{self, ErrorKind, Read, Write},
     net::{Ipv4Addr, TcpListener, TcpStream},
     sync::Arc,
     thread,
@@ -23,6 +23,7 @@ use crate::{
         },
         client::BoxFuture,
     },
+    os::wake::{WakeReader, wake_pair},
     watched::Watched,
 };
 
@@ -105,7 +106,7 @@ impl UserAgent for Loopback {
         let (listener, open) = (self.listener.clone(), self.open.clone());
         Box::pin(async move {
             // The thread ends when the other end is dropped.
-            let (end, _alive) = io::pipe().map_err(|error| failed("the redirect cannot be waited for", &error))?;
+            let (end, _alive) = wake_pair().map_err(|error| failed("the redirect cannot be waited for", &error))?;
             // The kind of an error, and what it says.
             let result = Arc::new(Watched::new(None::<Result<(), (ErrorKind, String)>>));
             let (done, not_opened) = (result.clone(), result.clone());
@@ -149,7 +150,7 @@ struct Incoming {
 fn serve(
     listener: &TcpListener,
     mut accept: impl FnMut() -> io::Result<TcpStream>,
-    end: &PipeReader,
+    end: &WakeReader,
     redirects: &Redirects,
 ) -> io::Result<()> {
     let mut connections: Vec<Incoming> = Vec::new();
@@ -200,7 +201,7 @@ fn serve(
 /// there is one, each connection.
 fn wait(
     listener: Option<&TcpListener>,
-    end: &PipeReader,
+    end: &WakeReader,
     connections: &[Incoming],
     time: Option<Duration>,
 ) -> io::Result<Vec<bool>> {
@@ -295,7 +296,7 @@ mod tests {
         io::Read as _,
         pin::pin,
         sync::Mutex,
-        task::{Context, Poll, Waker},
+        task::{Context, Waker},
     };
 
     use super::*;
@@ -395,7 +396,7 @@ mod tests {
     #[test]
     fn pauses_after_accept_errors() {
         let loopback = Loopback::new().expect("a port");
-        let (end, _alive) = io::pipe().expect("a pipe");
+        let (end, _alive) = wake_pair().expect("a pair");
         let redirects = Redirects::new(|_| Redirected::Accepted);
         let waiting = request(&loopback, GET);
         let mut times = Vec::new();
@@ -433,6 +434,7 @@ mod tests {
         assert!(text.starts_with("the browser cannot be opened: ") && !text.contains("canary"), "{text}");
     }
 
+    #[cfg(unix)]
     #[test]
     fn a_program_that_finds_no_browser_is_an_error_and_one_that_ends_well_is_none() {
         let url = Url::parse("https://as.example/authorize?state=canary").expect("a URL");
@@ -447,7 +449,9 @@ mod tests {
                 response(request(&loopback, GET));
             }
             let result = loop {
-                if let Poll::Ready(result) = authorization.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+                if let std::task::Poll::Ready(result) =
+                    authorization.as_mut().poll(&mut Context::from_waker(Waker::noop()))
+                {
                     break result;
                 }
                 assert!(Instant::now() < end, "the status {status} is not seen");

@@ -5,7 +5,8 @@
 //! ([`TokenStore`]), and the user agent ([`UserAgent`]), if there is a user:
 //!
 //! - [`Loopback`] opens a browser and listens for the redirect on this machine. [`Headless`] is a function.
-//! - [`MemoryTokenStore`] keeps the tokens until the process ends, [`FileTokenStore`] keeps them in a file.
+//! - [`MemoryTokenStore`] keeps the tokens until the process ends, [`FileTokenStore`] keeps them in a file, on Unix
+//!   only: access to a file of Windows is a list, which the standard library cannot read.
 //! - A client that authenticates with `private_key_jwt` has an [`AssertionSigner`], and one whose tokens are bound to a
 //!   key (DPoP) has a [`ProofSigner`]. With the feature `signing` these are `SigningKey` and `ProofKey`.
 //!
@@ -44,6 +45,8 @@ pub use provider::{OAuth, OAuthBuilder};
 pub use signer::{AssertionRequest, AssertionSigner, ProofSigner};
 #[cfg(feature = "signing")]
 pub use signing::{KeyError, ProofKey, SigningKey};
-pub use store::{TokenStore, file::FileTokenStore, memory::MemoryTokenStore};
+#[cfg(unix)]
+pub use store::file::FileTokenStore;
+pub use store::{TokenStore, memory::MemoryTokenStore};
 pub use transport::{AuthRuntime, AuthTransport};
 pub use user_agent::{Headless, Redirected, Redirects, UserAgent};

@@ -25,10 +25,10 @@ use crate::{
     http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
     limits::quota::{Permit, Quota},
     options::DriverOptions,
+    os::net::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     runtime::{select_biased, sleep, timeout, unblock},
     stop::StopHandle,
     tuning::WRITE_TIMEOUT,
-    unix::fd::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
     watched::Watched,
 };
 use mcp_service::Service;
@@ -63,7 +63,7 @@ impl<N: NetRuntime> Listener<N> {
     pub async fn bind(address: impl ToSocketAddrs + Send + 'static) -> io::Result<Self> {
         let runtime = N::current()?;
         // Name resolution blocks.
-        let socket = unblock(&runtime, move || fd::listen(address)).await?;
+        let socket = unblock(&runtime, move || net::listen(address)).await?;
         let mut endpoint = EndpointOptions::new(Policy::loopback());
         endpoint.paths = Paths::at("/mcp");
         Ok(Self {

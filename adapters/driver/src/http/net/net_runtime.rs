@@ -30,6 +30,6 @@ pub trait NetRuntime: Runtime {
     /// Accepts a connection, and returns it with the address of its peer.
     ///
     /// # Errors
-    /// The error of the system. One that is not [fatal](crate::unix::fd::is_fatal) does not end the listener.
+    /// The error of the system. One that is not [fatal](crate::os::net::is_fatal) does not end the listener.
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>>;
 }

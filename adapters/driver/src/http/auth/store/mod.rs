@@ -1,5 +1,6 @@
 //! Where tokens are kept.
 
+#[cfg(unix)]
 pub(super) mod file;
 pub(super) mod memory;
 

@@ -1,15 +1,18 @@
-//! File descriptors for threads, with reads and writes that can be cancelled.
+//! File descriptors, which on Windows are sockets, for threads, with reads and writes that can be cancelled.
 
 use std::{
     io::{self, ErrorKind},
-    os::fd::OwnedFd,
     sync::Arc,
     time::Duration,
 };
 
-use rustix::event::PollFlags;
+use rustix::{event::PollFlags, fd::OwnedFd};
 
-use crate::unix::fd::{Interrupt, Reader, Writer, end_output};
+use super::{
+    interrupt::Interrupt,
+    net::end_output,
+    system::descriptor::{self, Reader, Writer},
+};
 
 /// Reads from a file descriptor.
 #[derive(Debug)]
@@ -45,7 +48,7 @@ impl FdReader {
             }
             // Another process that shares the file may have made it non-blocking and read first, so `WouldBlock` is
             // possible here.
-            read = rustix::io::read(&self.fd, &mut *buffer).map_err(Into::into);
+            read = descriptor::read(&self.fd, &mut *buffer);
         }
         read
     }

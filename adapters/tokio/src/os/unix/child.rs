@@ -5,7 +5,9 @@ use std::{
     process::{self, ExitStatus},
 };
 
-use mcp_driver::{Runtime, unix::thread};
+#[cfg(target_os = "linux")]
+use mcp_driver::Runtime;
+use mcp_driver::os::thread;
 #[cfg(target_os = "linux")]
 use rustix::process::{Pid, PidfdFlags, pidfd_open};
 #[cfg(target_os = "linux")]

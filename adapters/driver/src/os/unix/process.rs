@@ -1,0 +1,93 @@
+//! Child processes and their process groups.
+
+use std::{
+    io,
+    os::fd::OwnedFd,
+    process::{Child, Command},
+};
+
+use rustix::process::{Pid, Signal, kill_process_group, test_kill_process_group};
+
+/// The output of a child process, for reading.
+pub type ReadPipe = OwnedFd;
+
+/// The input of a child process, for writing.
+pub type WritePipe = OwnedFd;
+
+/// A process group: its leader, and the processes that the leader has started and that have not left the group.
+#[derive(Clone, Copy, Debug)]
+pub struct ProcessGroup(Option<Pid>);
+
+impl ProcessGroup {
+    /// Returns the group that the process with this id leads.
+    #[must_use]
+    pub fn of(process: u32) -> Self {
+        Self(i32::try_from(process).ok().and_then(Pid::from_raw))
+    }
+
+    /// Sends SIGTERM to all members.
+    pub fn terminate(&self) {
+        self.signal(Signal::TERM);
+    }
+
+    /// Sends SIGKILL to all members.
+    pub fn kill(&self) {
+        self.signal(Signal::KILL);
+    }
+
+    /// Returns whether the group has members.
+    #[must_use]
+    pub fn has_members(&self) -> bool {
+        self.0.is_some_and(|group| test_kill_process_group(group).is_ok())
+    }
+
+    fn signal(&self, signal: Signal) {
+        if let Some(group) = self.0 {
+            // The id stays taken while the group has members. An error means that there are none.
+            let _ = kill_process_group(group, signal);
+        }
+    }
+}
+
+/// The end of the output of a child process that has exited. There is nothing to wait for: what it has written can be
+/// read at once.
+#[derive(Debug)]
+pub struct OutputEnd;
+
+impl OutputEnd {
+    /// Waits until the output can be read.
+    pub fn wait(self) {}
+}
+
+/// A child process that was started, and its pipes.
+#[derive(Debug)]
+pub struct Spawned {
+    /// The process.
+    pub child: Child,
+    /// The process, and all that it starts.
+    pub group: ProcessGroup,
+    /// Its standard input, unless that is none of its pipes.
+    pub stdin: Option<WritePipe>,
+    /// Its standard output, unless that is none of its pipes.
+    pub stdout: Option<ReadPipe>,
+    /// Its standard error, unless that is none of its pipes.
+    pub stderr: Option<ReadPipe>,
+    /// The step between the exit of the process and the report of it.
+    pub output_end: OutputEnd,
+}
+
+/// Starts a program as the leader of a process group.
+///
+/// # Errors
+/// If it cannot be started.
+pub fn spawn(mut command: Command) -> io::Result<Spawned> {
+    let mut child = command.spawn()?;
+    Ok(Spawned {
+        group: ProcessGroup::of(child.id()),
+        stdin: child.stdin.take().map(Into::into),
+        stdout: child.stdout.take().map(Into::into),
+        stderr: child.stderr.take().map(Into::into),
+        output_end: OutputEnd,
+        child,
+    })
+}

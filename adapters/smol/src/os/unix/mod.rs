@@ -1,0 +1,75 @@
+//! The same as in `windows`, with what Unix has.
+
+mod child;
+mod descriptor;
+
+use std::{
+    io,
+    os::unix::net::{UnixListener, UnixStream},
+    path::{Path, PathBuf},
+    process::{Child, ChildStdin, ChildStdout, ExitStatus},
+    task::{Context, Poll, ready},
+};
+
+use async_io::Async;
+use mcp_driver::{
+    ByteReader, ByteWriter, Runtime,
+    os::{
+        net::is_transient,
+        process::{ReadPipe, WritePipe},
+        stdio as standard,
+    },
+};
+
+use self::descriptor::Descriptor;
+use crate::{driver::Smol, io::Stream};
+
+/// A Unix domain socket that clients connect to.
+pub(crate) type LocalListener = Async<UnixListener>;
+
+/// A connection over it.
+pub(crate) type LocalStream = Async<UnixStream>;
+
+pub(crate) fn wait_for_child(
+    runtime: &Smol,
+    started: Child,
+    exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
+) -> io::Result<Option<<Smol as Runtime>::Task>> {
+    Ok(Some(runtime.spawn(async move { exited(child::wait(started).await.ok()) })))
+}
+
+pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
+    Ok(Stream::new(Async::new(ChildStdout::from(pipe))?))
+}
+
+pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
+    Ok(Stream::new(Async::new(ChildStdin::from(pipe))?))
+}
+
+/// Returns the standard input and output of this process, and with `take` replaces them for other code.
+pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
+    let (input, output) = if take { standard::take_stdio()? } else { standard::share_stdio()? };
+    Ok((Descriptor::new(input), Descriptor::new(output)))
+}
+
+pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {
+    Async::<UnixStream>::connect(path).await
+}
+
+pub(crate) fn listen_local(path: &Path) -> io::Result<LocalListener> {
+    Async::<UnixListener>::bind(path)
+}
+
+pub(crate) fn poll_accept_local(listener: &LocalListener, cx: &mut Context<'_>) -> Poll<io::Result<LocalStream>> {
+    loop {
+        match listener.get_ref().accept() {
+            Err(error) if is_transient(&error) => ready!(listener.poll_readable(cx))?,
+            accepted => {
+                // An accepted connection that is lost is no failure of the socket.
+                if let Ok(stream) = Async::new(accepted?.0) {
+                    return Poll::Ready(Ok(stream));
+                }
+            }
+        }
+    }
+}
