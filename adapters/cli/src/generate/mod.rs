@@ -22,7 +22,7 @@ impl ToolSchema {
     /// Reads the schemas of a tool.
     pub(crate) fn of(tool: &Tool) -> Result<Self, serde_json::Error> {
         let description = tool.description.clone().or_else(|| tool.title.clone()).unwrap_or_default();
-        let output = tool.output_schema.as_ref().map(|schema| serde_json::to_value(schema)).transpose()?;
+        let output = tool.output_schema.as_ref().map(serde_json::to_value).transpose()?;
         Ok(Self { name: tool.name.clone(), description, input: serde_json::to_value(&tool.input_schema)?, output })
     }
 }

@@ -145,7 +145,7 @@ impl SessionState<ServerRole> {
         accept: impl Fn() -> Result<(), SendError> + Send + 'static,
     ) -> Job {
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
-        let in_flight = self.in_flight.begin(key, None);
+        let in_flight = self.in_flight.begin(key, None, |_| {});
         Job::future(Schedule::Concurrent, async move {
             let all = async {
                 let mut held: Vec<Box<dyn Send>> = Vec::new();
