@@ -3,7 +3,7 @@
 use super::Crate;
 
 /// The published crates, lowest first.
-pub const CRATES: [Crate; 6] = [
+pub const CRATES: [Crate; 7] = [
     Crate {
         name: "mcp-proto",
         folder: "core",
@@ -103,6 +103,18 @@ pub const CRATES: [Crate; 6] = [
             &["stream_runtime"],
             &["client", "server", "listener", "supervisor"],
             &["http"],
+        ],
+    },
+    Crate {
+        name: "mcp-cli",
+        folder: "adapters/cli",
+        rooms: &[
+            &["error"],
+            &["options"],
+            &["arguments", "show"],
+            &["generate"],
+            &["host", "target"],
+            &["commands"],
         ],
     },
 ];
