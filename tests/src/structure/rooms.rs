@@ -115,6 +115,7 @@ pub const CRATES: [Crate; 7] = [
             &["generate"],
             &["host", "target"],
             &["commands"],
+            &["main"],
         ],
     },
 ];

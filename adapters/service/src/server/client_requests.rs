@@ -179,8 +179,8 @@ impl Context<ServerRole> {
         })
     }
 
-    /// Shows a form to the client's user (2025-06-18): a [`Form`](crate::form::Form) or an [`ElicitSchema`](mcp_proto::schema::ElicitSchema).
-    /// An accepted response matches the form.
+    /// Shows a form to the client's user (2025-06-18): a [`Form`](crate::form::Form) or an
+    /// [`ElicitSchema`](mcp_proto::schema::ElicitSchema). An accepted response matches the form.
     ///
     /// **Without a session (2026-07-28) the handler ends here and runs again from its start with the response.** What
     /// must not happen twice comes after the last request: see [`side_effect`](Self::side_effect).
