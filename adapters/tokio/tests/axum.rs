@@ -12,7 +12,6 @@ use std::{
 
 use http::{Request, Response};
 use libtest_mimic::{Arguments, Failed, Trial};
-use mcp_service::base64;
 use mcp_tokio::http::{FetchClient, HttpFetch as _};
 use rcgen::{KeyPair, PKCS_ED25519, SigningKey as _};
 use serde_json::{Value, json};
@@ -42,7 +41,7 @@ fn example() -> PathBuf {
 }
 
 fn encode(bytes: impl AsRef<[u8]>) -> String {
-    base64(bytes.as_ref()).trim_end_matches('=').replace('+', "-").replace('/', "_")
+    mcp_proto::schema::encode_base64(bytes.as_ref()).trim_end_matches('=').replace('+', "-").replace('/', "_")
 }
 
 /// The authorization server: its key, and the address of its public key.
