@@ -1,6 +1,11 @@
 //! The commands.
 
-use std::{fs, path::Path, sync::mpsc::Receiver};
+use std::{
+    fs,
+    path::Path,
+    sync::mpsc::{Receiver, RecvTimeoutError},
+    time::Duration,
+};
 
 use mcp_blocking::Client;
 use mcp_proto::{
@@ -9,7 +14,7 @@ use mcp_proto::{
         CompletionReference, Encode, LoggingLevel, PromptReference, ResourceTemplateReference, SubscriptionFilter,
     },
 };
-use mcp_service::block_on;
+use mcp_service::{Subscription, block_on};
 use serde_json::Value;
 
 use crate::{
@@ -151,6 +156,13 @@ fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptio
     if result.is_error() { Err(Failed::tool()) } else { Ok(()) }
 }
 
+/// How often it is checked whether the connection or the subscription has ended.
+const LOOK: Duration = Duration::from_millis(200);
+
+fn is_over(subscription: Option<&Subscription>) -> bool {
+    subscription.is_some_and(Subscription::is_over)
+}
+
 fn subscribe(
     client: &Client,
     uris: &[String],
@@ -185,9 +197,11 @@ fn subscribe(
     }
     let mut left = count;
     while left != Some(0) {
-        // It ends with the connection, which drops the senders.
-        let Ok(notification) = notifications.recv() else { break };
-        show::line(&notification.to_string())?;
+        match notifications.recv_timeout(LOOK) {
+            Ok(notification) => show::line(&show::for_stdout_json(&notification.to_string()))?,
+            Err(RecvTimeoutError::Timeout) if client.is_open() && !is_over(subscription.as_ref()) => continue,
+            Err(_) => return Err(Failed::ended("the server has ended the subscription")),
+        }
         left = left.map(|left| left - 1);
     }
     drop(subscription);

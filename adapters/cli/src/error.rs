@@ -28,6 +28,11 @@ impl Failed {
         Self { exit: 4, why: why.into() }
     }
 
+    /// The connection has ended.
+    pub(crate) fn ended(why: impl Into<String>) -> Self {
+        Self { exit: 3, why: why.into() }
+    }
+
     /// There is no connection.
     pub(crate) fn connection(error: &dyn Error) -> Self {
         Self { exit: 3, why: chain(error) }
@@ -63,7 +68,7 @@ impl From<CallError> for Failed {
     fn from(error: CallError) -> Self {
         let exit = match &error {
             CallError::TimedOut { .. } => 5,
-            CallError::Closed(_) | CallError::Failed(_) => 3,
+            CallError::Closed(_) | CallError::Failed(_) | CallError::Send(SendError::Closed) => 3,
             CallError::ToolFailed(_) => 1,
             _ => 4,
         };

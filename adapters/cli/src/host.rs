@@ -1,6 +1,6 @@
 //! The client's side of a connection: responses to the requests of a server, and its notifications.
 
-use std::sync::mpsc::Sender;
+use std::sync::mpsc::SyncSender;
 
 use mcp_proto::{
     connection::Settings,
@@ -17,7 +17,7 @@ use crate::{arguments, error::Failed, options::ConnectionOptions, show};
 
 /// Creates the client. Notifications go to `notifications`, if they are wanted, and log messages to the error output
 /// otherwise.
-pub(crate) fn host(options: &ConnectionOptions, notifications: Option<Sender<Value>>) -> Result<Host, Failed> {
+pub(crate) fn host(options: &ConnectionOptions, notifications: Option<SyncSender<Value>>) -> Result<Host, Failed> {
     let mut settings = Settings::default();
     settings.request.total_timeout = Some(options.timeout);
     settings.request.idle_timeout = Some(options.timeout);
@@ -30,11 +30,12 @@ pub(crate) fn host(options: &ConnectionOptions, notifications: Option<Sender<Val
     }
     let quiet = options.quiet;
     host = host.elicitation_url(move |page: ElicitUrlParams, _| {
-        if !quiet {
-            show::note(&format!("the server sends the user to {}: {}", page.url, page.message));
+        if quiet {
+            return Ok::<_, Failure>(ElicitAction::Decline);
         }
-        // Nothing opens it: the server may wait for the user, who has the address.
-        Ok::<_, Failure>(ElicitAction::Accept)
+        // Nothing opens it: the user has the address.
+        show::note(&format!("the server sends the user to {}: {}", page.url, page.message));
+        Ok(ElicitAction::Accept)
     });
     if let Some(text) = options.sample.clone() {
         host = host.sampling(move |_: CreateMessageParams, _| {
@@ -60,7 +61,7 @@ pub(crate) fn host(options: &ConnectionOptions, notifications: Option<Sender<Val
 }
 
 /// Passes notifications on as JSON.
-fn forward<N: Notification>(host: HostBuilder, sender: &Sender<Value>) -> HostBuilder {
+fn forward<N: Notification>(host: HostBuilder, sender: &SyncSender<Value>) -> HostBuilder {
     let sender = sender.clone();
     host.on(move |params: N, _| {
         let written = At(&params, None).to_json().ok().and_then(|json| json.decode::<Value>().ok());

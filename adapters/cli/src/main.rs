@@ -41,7 +41,7 @@ fn run(options: &Options) -> Result<(), Failed> {
     let Some(target) = command.target() else { return Ok(()) };
     // Ends programs of servers on SIGINT, SIGTERM and SIGHUP.
     mcp_blocking::shutdown_on_signals()?;
-    let (sender, notifications) = mpsc::channel();
+    let (sender, notifications) = mpsc::sync_channel(1024);
     let prints = matches!(command, Command::Subscribe { .. });
     let host = host::host(connection, prints.then_some(sender))?;
     let client = target::connect(target, connection, &host)?;

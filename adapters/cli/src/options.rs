@@ -48,7 +48,7 @@ pub(crate) struct ConnectionOptions {
     /// Prints neither progress nor log messages nor the error output of a program.
     #[arg(long, short, global = true)]
     pub(crate) quiet: bool,
-    /// The value of a field in each form of the server: what is no JSON is a text. Without any, forms are declined.
+    /// The value of a field in each form of the server: what is no JSON is a text. Without any, forms are refused.
     #[arg(long = "answer", global = true, value_name = "FIELD=VALUE")]
     pub(crate) answers: Vec<String>,
     /// The text with which sampling requests are answered. Without it, they are refused.

@@ -20,7 +20,7 @@ pub(crate) fn line(text: &str) -> Result<(), Failed> {
 
 /// Prints a value of the protocol as JSON on one line, as its latest revision has it.
 pub(crate) fn json<T: Encode>(value: &T) -> Result<(), Failed> {
-    line(At(value, None).to_json()?.get())
+    line(&for_stdout_json(At(value, None).to_json()?.get()))
 }
 
 /// Prints a note for the user.
@@ -45,6 +45,20 @@ pub(crate) fn printable(text: &str) -> String {
 /// Returns a text for the standard output: as it is if that is no terminal.
 fn for_stdout(text: &str) -> String {
     if io::stdout().is_terminal() { printable(text) } else { text.to_owned() }
+}
+
+/// Returns JSON for the standard output: on a terminal without the control characters that JSON allows in texts.
+pub(crate) fn for_stdout_json(text: &str) -> String {
+    if io::stdout().is_terminal() { without_controls(text) } else { text.to_owned() }
+}
+
+/// Escapes the control characters that JSON allows in texts.
+fn without_controls(json: &str) -> String {
+    let escape = |letter: char| match letter {
+        '\u{7f}'..='\u{9f}' => format!("\\u{:04x}", u32::from(letter)),
+        _ => letter.to_string(),
+    };
+    json.chars().map(escape).collect()
 }
 
 /// Prints the blocks of a result.
@@ -113,4 +127,15 @@ pub(crate) fn item(name: &str, description: Option<&str>) -> Result<(), Failed> 
 /// Prints a value as JSON on several lines.
 pub(crate) fn pretty(value: &Value) -> Result<(), Failed> {
     line(&for_stdout(&serde_json::to_string_pretty(value)?))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn servers_cannot_control_the_terminal() {
+        assert_eq!(printable("a\u{1b}[2J\u{9b}1m\u{7}\n\tb"), "a[2J1m\n\tb");
+        assert_eq!(without_controls("\"\u{9b}\u{7f}ä\""), "\"\\u009b\\u007fä\"");
+    }
 }

@@ -51,7 +51,8 @@ pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) ->
 fn spawn(mut command: Command, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
     for variable in &options.env {
         let Some((name, value)) = variable.split_once('=') else {
-            return Err(Failed::usage(format!("`{variable}` is not `NAME=VALUE`")));
+            // It may be a secret.
+            return Err(Failed::usage("a variable of --env is not `NAME=VALUE`"));
         };
         command = command.env(name, value);
     }
@@ -61,9 +62,11 @@ fn spawn(mut command: Command, options: &ConnectionOptions, host: &Host) -> Resu
 
 fn connect_http(mut address: ClientOptions, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
     for header in &options.headers {
-        let wrong =
-            || Failed::usage(format!("`{}` is not `NAME: VALUE`", header.split(':').next().unwrap_or_default()));
-        let (name, value) = header.split_once(':').ok_or_else(wrong)?;
+        // It may be a secret, unless it has a name.
+        let Some((name, value)) = header.split_once(':') else {
+            return Err(Failed::usage("a header of --header is not `NAME: VALUE`"));
+        };
+        let wrong = || Failed::usage(format!("the header `{}` is not `NAME: VALUE`", name.trim()));
         let (name, value) = (name.trim().parse(), value.trim().parse());
         let (Ok(name), Ok(value)) = (name, value) else { return Err(wrong()) };
         address.headers.append::<http::HeaderName>(name, value);

@@ -208,7 +208,7 @@ fn custom_methods_work_in_every_revision() {
             harness.take_events();
 
             let key = harness.receive_request(&request_with("q", method, params.clone().unwrap_or(json!(null))));
-            let unknown = mcp_proto::wire::ErrorObject::method_not_found(method);
+            let unknown = ErrorObject::method_not_found(method);
             harness.conn.respond_error(key, &unknown).expect("an answer is owed");
             let sent = harness.sent();
             assert_eq!((&sent[0]["id"], &sent[0]["error"]["code"]), (&json!("q"), &json!(-32601)));

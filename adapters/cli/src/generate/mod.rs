@@ -28,8 +28,9 @@ impl ToolSchema {
 }
 
 /// The names that the module itself uses.
-const TAKEN: [&str; 11] = [
+const TAKEN: [&str; 12] = [
     "Tools",
+    "Result",
     "Serialize",
     "Deserialize",
     "Peer",
@@ -104,4 +105,76 @@ fn comment_of_module(text: &mut String, server: &str) {
     comment(&mut comments, "", &format!("A typed client of {server}."));
     text.push_str(&comments.replace("///", "//!"));
     text.push('\n');
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn generate(description: &str, input: Value) -> String {
+        let tool = ToolSchema { name: "tool".into(), description: description.into(), input, output: None };
+        module("a server", &[tool])
+    }
+
+    #[test]
+    fn texts_of_the_server_stay_comments() {
+        let text = "```\nstd::process::exit(1)\n```\n    indented\n~~~\n<script>\u{2028}\u{7}\r*/ \"# \u{202e}[a](b)";
+        let schema = json!({"properties": {"a": {"type": "string", "description": text}}, "description": text});
+        let source = generate(text, schema);
+        for line in source.lines().filter(|line| line.contains("exit") || line.contains("indented")) {
+            assert!(line.trim_start().starts_with("/// "), "{line}");
+            assert!(!line.contains("///     "), "{line}");
+        }
+        for forbidden in ["```", "~~~", " <script", "\u{202e}", "\u{7}", "\r"] {
+            assert!(!source.contains(forbidden), "{forbidden:?}: {source}");
+        }
+    }
+
+    #[test]
+    fn definitions_become_one_type() {
+        let schema = json!({
+            "properties": {"a": {"$ref": "#/$defs/Result"}, "b": {"$ref": "#/$defs/Result"}, "c": {"$ref": "#/$defs/Loop"},
+                "d": {"$ref": "#/$defs/Color"}, "e": {"$ref": "#/$defs/Color"}, "f": {"$ref": "#/$defs/Endless"}},
+            "required": ["a", "b", "c", "d", "e", "f"],
+            "$defs": {"Result": {"properties": {"x": {"type": "integer"}}}, "Color": {"enum": ["red"]},
+                "Loop": {"properties": {"next": {"$ref": "#/$defs/Loop"}}}, "Endless": {"$ref": "#/$defs/Endless"}},
+        });
+        let source = generate("", schema);
+        let expected = [
+            "a: Result2",
+            "b: Result2",
+            "c: Loop",
+            "next: Option<Box<Loop>>",
+            "d: Color",
+            "e: Color",
+            "f: serde_json::Value",
+        ];
+        for field in expected {
+            assert!(source.contains(&format!("    pub {field},\n")), "{field}: {source}");
+        }
+    }
+
+    #[test]
+    fn what_has_no_simple_type_can_be_passed() {
+        let combined = json!({"type": "object", "oneOf": [{"properties": {"a": {}}}, {"properties": {"b": {}}}]});
+        assert!(generate("", combined).contains("arguments: &serde_json::Map<String, serde_json::Value>"));
+        assert!(generate("", json!({"type": "object"})).contains("fn tool(&self)"));
+    }
+
+    /// Schemas that expand their definitions do not, and equal names take linear time.
+    #[test]
+    fn hostile_schemas_stay_small() {
+        let fields = |name: &str| -> serde_json::Map<String, Value> {
+            (0..2000).map(|n| (format!("p{n}"), json!({"$ref": format!("#/$defs/{name}")}))).collect()
+        };
+        let list = |name: &str| json!({"type": "array", "items": {"type": "object", "properties": fields(name)}});
+        let expanding = json!({"properties": {"a": {"$ref": "#/$defs/A"}}, "$defs": {"A": list("B"), "B": list("A")}});
+        assert!(generate("", expanding).len() < 1 << 20);
+        let unnamed: serde_json::Map<String, Value> =
+            (0..60_000_u32).filter_map(|n| Some((char::from_u32(0x4e00 + n)?.to_string(), json!({})))).collect();
+        let source = generate("", json!({"properties": unnamed}));
+        assert!(source.contains("unnamed40000"), "each has a name");
+    }
 }

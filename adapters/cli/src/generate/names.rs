@@ -1,6 +1,6 @@
 //! Names of Rust that are made from names of a server.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 
 /// The words that are no identifiers. `crate`, `self`, `super` and `Self` cannot be raw identifiers either.
 const KEYWORDS: [&str; 53] = [
@@ -60,26 +60,30 @@ pub(super) fn camel_case(name: &str) -> String {
 
 /// Names that are taken in one scope.
 #[derive(Default)]
-pub(super) struct Scope(HashSet<String>);
+pub(super) struct Scope {
+    taken: HashSet<String>,
+    /// The next number of each name that was there before, so that many equal names take linear time.
+    numbers: HashMap<String, u32>,
+}
 
 impl Scope {
     /// Creates a scope in which these names are taken.
     pub(super) fn with(taken: &[&str]) -> Self {
-        Self(taken.iter().map(|name| (*name).to_owned()).collect())
+        Self { taken: taken.iter().map(|name| (*name).to_owned()).collect(), numbers: HashMap::new() }
     }
 
     /// Returns `name`, or `name` with the first number that makes it unique.
     pub(super) fn take(&mut self, name: String) -> String {
-        if self.0.insert(name.clone()) {
+        if self.taken.insert(name.clone()) {
             return name;
         }
-        let mut number = 2_u32;
+        let number = self.numbers.entry(name.clone()).or_insert(2);
         loop {
             let numbered = format!("{name}{number}");
-            if self.0.insert(numbered.clone()) {
+            *number += 1;
+            if self.taken.insert(numbered.clone()) {
                 return numbered;
             }
-            number += 1;
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Types of Rust for JSON Schemas.
 
-use std::fmt::Write;
+use std::{collections::HashMap, fmt::Write};
 
 use serde_json::{Map, Value};
 
@@ -9,8 +9,9 @@ use super::names::{Scope, camel_case, snake_case};
 /// The deepest nesting of a schema that gets types of its own. What is deeper is a `Value`.
 const MAX_DEPTH: usize = 24;
 
-/// The most types of a module. Further ones are a `Value`.
+/// The most types of a module, and the most fields and variants of all. What is beyond is a `Value`.
 const MAX_TYPES: usize = 4096;
+const MAX_MEMBERS: usize = 65_536;
 
 /// The types of a module, in the order in which they are needed.
 #[derive(Default)]
@@ -18,6 +19,7 @@ pub(super) struct Types {
     names: Scope,
     text: String,
     count: usize,
+    members: usize,
 }
 
 /// A schema with the definitions to which it refers.
@@ -26,14 +28,15 @@ struct Source<'a> {
     /// Whether values are written, so that missing fields are left out.
     is_input: bool,
     /// The types of definitions, by reference.
-    definitions: Vec<Definition>,
+    definitions: HashMap<String, Definition>,
 }
 
-struct Definition {
-    reference: String,
-    name: String,
-    /// Whether its members are being written, so that a reference is to a type that contains itself.
-    is_open: bool,
+enum Definition {
+    /// A struct whose members are being written, so that a reference is to a type that contains itself.
+    Open(String),
+    /// A type that is no struct, and is being made. A reference to it has no end.
+    Unnamed,
+    Done(String),
 }
 
 impl Types {
@@ -46,16 +49,20 @@ impl Types {
     pub(super) fn of_input(&mut self, name: &str, schema: &Value) -> Option<String> {
         let has_members = schema.get("properties").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
         if !has_members && schema.get("$ref").is_none() {
+            let is_combined = ["allOf", "anyOf", "oneOf", "not", "if"].iter().any(|name| schema.get(*name).is_some());
+            if is_combined {
+                return Some(MAP.into());
+            }
             let is_closed = schema.get("additionalProperties").is_none_or(|it| it == false);
             return if is_closed { None } else { Some(MAP.into()) };
         }
-        let mut source = Source { root: schema, is_input: true, definitions: Vec::new() };
+        let mut source = Source { root: schema, is_input: true, definitions: HashMap::new() };
         Some(self.of(&mut source, schema, name, 0))
     }
 
     /// Adds the type for a schema of results. Returns its name.
     pub(super) fn of_output(&mut self, name: &str, schema: &Value) -> String {
-        let mut source = Source { root: schema, is_input: false, definitions: Vec::new() };
+        let mut source = Source { root: schema, is_input: false, definitions: HashMap::new() };
         self.of(&mut source, schema, name, 0)
     }
 
@@ -99,22 +106,36 @@ impl Types {
 
     /// Returns the type of a definition in the same document. Others are a `Value`.
     fn of_reference(&mut self, source: &mut Source<'_>, target: &str, depth: usize) -> String {
-        if let Some(known) = source.definitions.iter().find(|known| known.reference == target) {
-            return if known.is_open { format!("Box<{}>", known.name) } else { known.name.clone() };
+        match source.definitions.get(target) {
+            Some(Definition::Open(name)) => return format!("Box<{name}>"),
+            Some(Definition::Unnamed) => return VALUE.into(),
+            Some(Definition::Done(name)) => return name.clone(),
+            None => {}
         }
         let pointer = target.strip_prefix('#').filter(|pointer| pointer.starts_with('/'));
         let Some(definition) = pointer.and_then(|pointer| source.root.pointer(pointer)) else { return VALUE.into() };
         let name = camel_case(target.rsplit('/').next().unwrap_or_default());
-        if definition.get("properties").is_none() {
-            // It has no type of its own that it could contain, so a chain of references ends by its depth.
-            return self.of(source, definition, &name, depth + 1);
-        }
-        let name = self.names.take(name);
-        let number = source.definitions.len();
-        source.definitions.push(Definition { reference: target.to_owned(), name: name.clone(), is_open: true });
-        self.add_struct(source, definition, &name, depth + 1);
-        source.definitions[number].is_open = false;
-        name
+        let properties = definition.get("properties").and_then(Value::as_object).filter(|it| !it.is_empty());
+        let made = match properties {
+            Some(properties) if self.has_room(properties.len()) => {
+                let name = self.names.take(name);
+                source.definitions.insert(target.to_owned(), Definition::Open(name.clone()));
+                self.add_struct(source, definition, &name, depth + 1);
+                name
+            }
+            Some(_) => VALUE.into(),
+            None => {
+                source.definitions.insert(target.to_owned(), Definition::Unnamed);
+                self.of(source, definition, &name, depth + 1)
+            }
+        };
+        source.definitions.insert(target.to_owned(), Definition::Done(made.clone()));
+        made
+    }
+
+    /// Returns whether there is room for a type with this many members.
+    const fn has_room(&self, members: usize) -> bool {
+        self.count < MAX_TYPES && self.members + members <= MAX_MEMBERS
     }
 
     fn of_alternatives(
@@ -156,9 +177,10 @@ impl Types {
                 _ => format!("Vec<{VALUE}>"),
             },
             "object" => {
-                let has_members = schema.get("properties").and_then(Value::as_object).is_some_and(|it| !it.is_empty());
+                let members = schema.get("properties").and_then(Value::as_object).map_or(0, Map::len);
+                let has_members = members > 0;
                 match schema.get("additionalProperties") {
-                    _ if has_members && self.count < MAX_TYPES => {
+                    _ if has_members && self.has_room(members) => {
                         let name = self.names.take(name.to_owned());
                         self.add_struct(source, schema, &name, depth);
                         name
@@ -177,10 +199,11 @@ impl Types {
     }
 
     fn of_choice(&mut self, schema: &Value, name: &str, values: &[String]) -> String {
-        if values.is_empty() || self.count >= MAX_TYPES {
+        if values.is_empty() || !self.has_room(values.len()) {
             return "String".into();
         }
         self.count += 1;
+        self.members += values.len();
         let (name, mut variants, mut text) = (self.names.take(name.to_owned()), Scope::default(), String::new());
         document(&mut text, "", schema);
         text.push_str("#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]\n");
@@ -198,9 +221,10 @@ impl Types {
     }
 
     fn add_struct(&mut self, source: &mut Source<'_>, schema: &Value, name: &str, depth: usize) {
-        self.count += 1;
         let none = Map::new();
         let properties = schema.get("properties").and_then(Value::as_object).unwrap_or(&none);
+        self.count += 1;
+        self.members += properties.len();
         let required = schema.get("required").and_then(Value::as_array);
         let required: std::collections::HashSet<_> = required.into_iter().flatten().filter_map(Value::as_str).collect();
         let (mut fields, mut text) = (Scope::default(), String::new());
@@ -272,10 +296,12 @@ pub(super) fn comment(text: &mut String, indent: &str, described: &str) {
     }
 }
 
-/// Returns a text of one line without control characters and without changes of direction, as rustc demands.
+/// Returns a text of one line that is only text in documentation: without control characters, without changes of
+/// direction, which rustc refuses, and without Markdown and HTML that rustdoc reads. A block of code would be compiled
+/// and run as a test.
 fn plain(text: &str) -> String {
     let is_direction = |letter: char| matches!(letter, '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
     let line = text.chars().filter(|letter| !letter.is_control() && !is_direction(*letter)).take(400);
-    // Links of rustdoc would be resolved.
-    line.collect::<String>().replace('[', "\\[").trim_end().to_owned()
+    let line: String = line.map(|letter| if matches!(letter, '`' | '~') { '\'' } else { letter }).collect();
+    line.replace('[', "\\[").replace('<', "\\<").trim().to_owned()
 }

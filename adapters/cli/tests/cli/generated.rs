@@ -35,37 +35,37 @@ impl Tools {
         self.peer.call_tool_as("placeOrder", arguments)?.await
     }
 
-    /// Calls the tool `fail`.
+    /// Calls the tool 'fail'.
     pub async fn fail(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("fail", ())?.await
     }
 
-    /// Calls the tool `sign.up`.
+    /// Calls the tool 'sign.up'.
     pub async fn sign_up(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("sign.up", ())?.await
     }
 
-    /// Calls the tool `think`.
+    /// Calls the tool 'think'.
     pub async fn think(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("think", ())?.await
     }
 
-    /// Calls the tool `folders`.
+    /// Calls the tool 'folders'.
     pub async fn folders(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("folders", ())?.await
     }
 
-    /// Calls the tool `work`.
+    /// Calls the tool 'work'.
     pub async fn work(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("work", ())?.await
     }
 
-    /// Calls the tool `data`.
+    /// Calls the tool 'data'.
     pub async fn data(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("data", ())?.await
     }
 
-    /// Calls the tool `wait`.
+    /// Calls the tool 'wait'.
     pub async fn wait(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("wait", ())?.await
     }

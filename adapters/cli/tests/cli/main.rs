@@ -185,7 +185,7 @@ fn wrong_usage() {
         (&["list", "'"], "missing closing quote"),
         (&["list", "http://"], "is not the address of an HTTP server"),
         (&["list", "x", "--config", "/no/such/file"], "/no/such/file cannot be read"),
-        (&["list", "{}", "--env", "X"], "`X` is not `NAME=VALUE`"),
+        (&["list", "{}", "--env", "X"], "a variable of --env is not `NAME=VALUE`"),
         (&["list", "{}", "--answer", "x"], "the answer `x` is not `field=value`"),
     ];
     for (arguments, why) in rows {
@@ -195,8 +195,13 @@ fn wrong_usage() {
     }
     let secret = "Bearer canary\u{7}";
     let (code, _, error) = mcp(&["list", "http://127.0.0.1:1/mcp", "--header", &format!("Authorization: {secret}")]);
-    assert!(code == 2 && error.contains("`Authorization`") || error.contains("is not `NAME: VALUE`"), "{error}");
+    assert!(code == 2 && error.contains("the header `Authorization` is not"), "{error}");
     assert!(!error.contains("canary"), "{error}");
+    for secret in [["--header", "Bearer canary"], ["--env", "canary"]] {
+        let target = if secret[0] == "--env" { "{}" } else { "http://127.0.0.1:1/mcp" };
+        let (code, _, error) = mcp(&["list", target, secret[0], secret[1]]);
+        assert!(code == 2 && !error.contains("canary"), "{error}");
+    }
 }
 
 fn servers_of_a_file() {

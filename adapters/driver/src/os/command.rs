@@ -56,8 +56,8 @@ pub(crate) fn program(name: &OsStr, path: Option<&OsStr>) -> OsString {
     let folders: Vec<_> = env::split_paths(&path).collect();
     let extensions = env::var("PATHEXT").unwrap_or_else(|_| DEFAULT_EXTENSIONS.to_owned());
     let found = find(Path::new(name), &folders, &extensions, |candidate| candidate.is_file());
-    // The system says that it does not exist.
-    found.map_or_else(|| name.to_owned(), Into::into)
+    // The system must not search again, by rules of its own: a path with a folder is not searched.
+    found.map_or_else(|| Path::new(".\\no-such-folder").join(name).into(), Into::into)
 }
 
 /// Starts the program apart from this process. With a process group of its own, this process can signal all processes

@@ -84,8 +84,8 @@ impl Received {
         self.params.get()
     }
 
-    /// Returns the member `arguments` of the params.
+    /// Returns the member `arguments` of the params. Null means none.
     pub(crate) fn arguments(&self) -> Option<RawJson<'_>> {
-        self.params.part().or_else(|| self.params.member("arguments"))
+        self.params.part().or_else(|| self.params.member("arguments").filter(|it| !it.is_null()))
     }
 }

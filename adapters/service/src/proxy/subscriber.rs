@@ -30,11 +30,12 @@ const MAX_LISTENING: usize = 4;
 struct Watching {
     shared: Arc<Shared>,
     uri: String,
+    client: ClientKey,
 }
 
 impl Drop for Watching {
     fn drop(&mut self) {
-        let is_changed = lock(&self.shared.watches).release(&self.uri);
+        let is_changed = lock(&self.shared.watches).release(&self.uri, &self.client);
         if is_changed {
             self.shared.wake.notify_all();
         }
@@ -76,10 +77,10 @@ impl Shared {
         if !lock(&self.watches).hold(uri, client, self.limits.subscriptions) {
             return Deferred::ready(Err(self.error(BackendFault::Busy).into_failure()));
         }
-        let watching = Watching { shared: self.clone(), uri: uri.to_owned() };
+        let watching = Watching { shared: self.clone(), uri: uri.to_owned(), client: client.clone() };
         self.wake.notify_all();
         Deferred::new(async move {
-            let Watching { shared, uri } = &watching;
+            let Watching { shared, uri, .. } = &watching;
             shared.changed.wait_for(|| shared.watched(uri)).await.map_err(BackendError::into_failure)?;
             Ok(Some(Box::new(watching) as Box<dyn Send>))
         })

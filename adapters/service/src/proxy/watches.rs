@@ -10,7 +10,7 @@ pub(super) struct Watches {
     all: BTreeMap<String, Watch>,
     /// The resources whose subscription at the backend may have to change.
     changed: BTreeSet<String>,
-    /// How many of them each client has subscribed to first.
+    /// How many of them count in the share of each client.
     owned: BTreeMap<ClientKey, usize>,
 }
 
@@ -18,7 +18,9 @@ pub(super) struct Watches {
 struct Watch {
     /// The number of subscriptions of clients.
     holders: usize,
-    /// The client that subscribed first. It counts as its share.
+    /// The number of subscriptions of each client.
+    of_clients: BTreeMap<ClientKey, usize>,
+    /// The client in whose share it counts: the first one that is still subscribed, or was the last one.
     owner: ClientKey,
     at_backend: AtBackend,
     /// Why the backend has refused the subscription.
@@ -49,12 +51,32 @@ pub(super) enum Watched {
     Waiting,
 }
 
+/// Counts a resource in the share of another client.
+fn move_to(owned: &mut BTreeMap<ClientKey, usize>, owner: &mut ClientKey, next: &ClientKey) {
+    remove_one(owned, owner);
+    *owned.entry(next.clone()).or_default() += 1;
+    *owner = next.clone();
+}
+
+fn remove_one(owned: &mut BTreeMap<ClientKey, usize>, client: &ClientKey) {
+    if let Some(count) = owned.get_mut(client) {
+        *count -= 1;
+        if *count == 0 {
+            owned.remove(client);
+        }
+    }
+}
+
 impl Watches {
     /// Adds a subscription of a client. Returns whether there is room: the resources are at most `max`, and those of
     /// one client at most its share.
     pub(super) fn hold(&mut self, uri: &str, client: &ClientKey, max: usize) -> bool {
         if let Some(watch) = self.all.get_mut(uri) {
             watch.holders += 1;
+            *watch.of_clients.entry(client.clone()).or_default() += 1;
+            if watch.holders == 1 {
+                move_to(&mut self.owned, &mut watch.owner, client);
+            }
             if watch.refused.take().is_some() {
                 // It may succeed now.
                 self.changed.insert(uri.to_owned());
@@ -65,17 +87,29 @@ impl Watches {
             return false;
         }
         let (owner, at_backend) = (client.clone(), AtBackend::Nothing);
-        self.all.insert(uri.to_owned(), Watch { holders: 1, owner, at_backend, refused: None });
+        let of_clients = BTreeMap::from([(client.clone(), 1)]);
+        self.all.insert(uri.to_owned(), Watch { holders: 1, of_clients, owner, at_backend, refused: None });
         *self.owned.entry(client.clone()).or_default() += 1;
         self.changed.insert(uri.to_owned());
         true
     }
 
     /// Removes a subscription of a client. Returns whether the one at the backend is to change.
-    pub(super) fn release(&mut self, uri: &str) -> bool {
+    pub(super) fn release(&mut self, uri: &str, client: &ClientKey) -> bool {
         let Some(watch) = self.all.get_mut(uri) else { return false };
         watch.holders -= 1;
+        if let Some(count) = watch.of_clients.get_mut(client) {
+            *count -= 1;
+            if *count == 0 {
+                watch.of_clients.remove(client);
+            }
+        }
         if watch.holders > 0 {
+            if !watch.of_clients.contains_key(&watch.owner)
+                && let Some(next) = watch.of_clients.keys().next()
+            {
+                move_to(&mut self.owned, &mut watch.owner, next);
+            }
             return false;
         }
         match watch.at_backend {
@@ -91,18 +125,15 @@ impl Watches {
     fn remove(&mut self, uri: &str) {
         self.changed.remove(uri);
         let Some(watch) = self.all.remove(uri) else { return };
-        if let Some(owned) = self.owned.get_mut(&watch.owner) {
-            *owned -= 1;
-            if *owned == 0 {
-                self.owned.remove(&watch.owner);
-            }
-        }
+        remove_one(&mut self.owned, &watch.owner);
     }
 
     /// Returns whether a client is subscribed to a resource, or to one above it.
     pub(super) fn concerns(&self, uri: &str) -> bool {
         let is_held = |wanted: &String| self.all.get(wanted).is_some_and(|watch| watch.holders > 0);
-        let is_below = |wanted: &&String| uri.strip_prefix(&***wanted).is_some_and(|rest| rest.starts_with('/'));
+        let is_below = |wanted: &&String| {
+            uri.strip_prefix(&***wanted).is_some_and(|rest| rest.starts_with('/') || wanted.ends_with('/'))
+        };
         self.all.get(uri).is_some_and(|watch| watch.holders > 0) || self.all.keys().filter(is_below).any(is_held)
     }
 
@@ -200,5 +231,48 @@ impl Watches {
     pub(super) fn active(&self) -> impl Iterator<Item = (&String, bool)> {
         let active = self.all.iter().filter(|(_, watch)| watch.at_backend == AtBackend::Active);
         active.map(|(uri, watch)| (uri, watch.holders > 0))
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// A resource counts in the share of a client that is subscribed to it.
+    #[test]
+    fn shares_follow_the_subscriptions() {
+        let [a, b] = [1, 2].map(ClientKey::Connection);
+        let mut watches = Watches::default();
+        for number in 0..896 {
+            assert!(watches.hold(&format!("a://{number}"), &a, 1024), "{number}");
+        }
+        assert!(!watches.hold("a://more", &a, 1024), "it is the whole share");
+        for number in 0..896 {
+            assert!(watches.hold(&format!("a://{number}"), &b, 1024));
+            assert!(!watches.release(&format!("a://{number}"), &a));
+        }
+        assert_eq!(watches.owned, BTreeMap::from([(b.clone(), 896)]));
+        assert!(watches.hold("a://more", &a, 1024), "the first client holds nothing");
+        assert!(!watches.hold("a://another", &b, 1024), "the other one holds its whole share");
+        for number in 0..896 {
+            watches.release(&format!("a://{number}"), &b);
+        }
+        assert_eq!(watches.owned, BTreeMap::from([(a, 1)]));
+    }
+
+    #[test]
+    fn resources_below_one_that_ends_in_a_slash_concern_it() {
+        let client = ClientKey::Connection(1);
+        let mut watches = Watches::default();
+        assert!(watches.hold("file:///dir/", &client, 10) && watches.hold("file:///other", &client, 10));
+        for (uri, concerns) in [
+            ("file:///dir/a", true),
+            ("file:///dir/", true),
+            ("file:///dir", false),
+            ("file:///other/a", true),
+            ("file:///others", false),
+        ] {
+            assert_eq!(watches.concerns(uri), concerns, "{uri}");
+        }
     }
 }

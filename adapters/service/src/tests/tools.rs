@@ -16,7 +16,11 @@ use super::pair::{Pair, code};
 use super::{body, echo, object};
 use crate::{
     client::Host,
-    inbound::{context::Context, failure::Failure},
+    inbound::{
+        context::Context,
+        failure::Failure,
+        middleware::{IncomingRequest, Next},
+    },
     server::{catalog_update::CatalogUpdate, register_error::RegisterError, service::Service, tool::Tool},
 };
 
@@ -115,13 +119,19 @@ fn tool_failures_fit_the_revision() {
 
 #[test]
 fn missing_null_and_empty_arguments_are_equal() {
-    let service = Service::builder("test", "1").tool(Tool::new("now", || "12:00")).build().expect("a good service");
-    for version in ProtocolVersion::ALL {
-        let pair = pair(&service, version);
-        for params in
-            [json!({"name": "now"}), json!({"name": "now", "arguments": null}), json!({"name": "now", "arguments": {}})]
-        {
-            assert_eq!(text(&pair.send_request("tools/call", params)), ("12:00", false));
+    let service = || Service::builder("test", "1").tool(Tool::new("now", || "12:00"));
+    let layered = service().layer(async |request: IncomingRequest, next: Next| {
+        assert!(request.arguments().is_none_or(|arguments| arguments.is_object()), "null is none");
+        Ok(next.run().await)
+    });
+    for service in [service(), layered].map(|service| service.build().expect("a good service")) {
+        for version in ProtocolVersion::ALL {
+            let pair = pair(&service, version);
+            for arguments in [None, Some(json!(null)), Some(json!({}))] {
+                let mut params = json!({"name": "now"});
+                params.as_object_mut().expect("an object").extend(arguments.map(|it| ("arguments".to_owned(), it)));
+                assert_eq!(text(&pair.send_request("tools/call", params)), ("12:00", false));
+            }
         }
     }
 }
