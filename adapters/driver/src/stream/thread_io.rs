@@ -25,13 +25,13 @@ const PENDING: usize = 64 * 1024;
 ///
 /// The thread ends at the end of the input, after an error, and when this was dropped and the read that it waits for
 /// has returned.
-pub(crate) struct ThreadReader(Arc<Shared<Input>>);
+pub struct ThreadReader(Arc<Shared<Input>>);
 
 /// A writer on a thread. At most 64 KiB wait to be written, besides as many that are being written. Flushing it waits
 /// until all are written, and flushed.
 ///
 /// When it is dropped, the thread writes what waits, drops the writer, and ends.
-pub(crate) struct ThreadWriter(Arc<Shared<Output>>);
+pub struct ThreadWriter(Arc<Shared<Output>>);
 
 #[derive(Default)]
 struct Shared<T> {
@@ -64,7 +64,7 @@ impl ThreadReader {
     ///
     /// # Errors
     /// If there is no thread for it.
-    pub(crate) fn new(source: impl Read + Send + 'static) -> io::Result<Self> {
+    pub fn new(source: impl Read + Send + 'static) -> io::Result<Self> {
         let shared: Arc<Shared<Input>> = Arc::default();
         let theirs = shared.clone();
         spawn("mcp-read", move || theirs.read_all(source))?;
@@ -131,7 +131,7 @@ impl ThreadWriter {
     ///
     /// # Errors
     /// If there is no thread for it.
-    pub(crate) fn new(sink: impl Write + Send + 'static) -> io::Result<Self> {
+    pub fn new(sink: impl Write + Send + 'static) -> io::Result<Self> {
         let shared: Arc<Shared<Output>> = Arc::default();
         let theirs = shared.clone();
         spawn("mcp-write", move || theirs.write_all(sink))?;

@@ -88,8 +88,9 @@ impl ReplayCache {
     /// share more. With a share below 512 there is no reserve.
     ///
     /// The proofs of two minutes have to fit, with the default [rules](super::ProofRules): `share` divided by 120 is
-    /// the rate of requests that one busy principal can sustain; a second one gets half of it. With a longer [age](super::ProofRules::max_age) it is less in
-    /// proportion: divide by the age and twice the [leeway](super::ProofRules::leeway).
+    /// the rate of requests that one busy principal can sustain; a second one gets half of it. With a longer
+    /// [age](super::ProofRules::max_age) it is less in proportion: divide by the age and twice the
+    /// [leeway](super::ProofRules::leeway).
     #[must_use]
     pub const fn new(total: usize, share: usize) -> Self {
         Self {
