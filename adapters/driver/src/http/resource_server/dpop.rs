@@ -107,8 +107,8 @@ impl Dpop {
 
     /// Sets how many proofs are kept at most, in total and of each principal: [`ReplayCache::new`]. A request beyond it
     /// is answered with 429. Default 262,144, and 65,536 of a principal, which can send 546 requests per second while
-    /// no other is busy. With a longer [age](Self::max_age) it is less in proportion. Half of the list is a reserve, of which each
-    /// principal gets a 512th of its share: 128 proofs, or a request per second, for 1,024 principals.
+    /// no other is busy. With a longer [age](Self::max_age) it is less in proportion. Half of the list is a reserve, of
+    /// which each principal gets a 512th of its share: 128 proofs, or a request per second, for 1,024 principals.
     #[must_use]
     pub const fn replay_limits(mut self, total: usize, share: usize) -> Self {
         self.replays = (total, share);
