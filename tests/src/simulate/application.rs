@@ -18,7 +18,7 @@ use super::{
     cache_model::CacheModel,
     environment::{Action, Environment},
     handler::{Job, Rounds, Tasks},
-    outbound::OutgoingRequest,
+    outbound::{LISTEN, OutgoingRequest},
     plan::Behavior,
     trace::PeerId,
 };
@@ -245,7 +245,10 @@ impl Application {
             MethodName::Known(Method::SubscriptionsAcknowledged) => {
                 let params = params.and_then(|params| params.member("_meta"));
                 let id: Option<u64> = member(params.as_ref(), "io.modelcontextprotocol/subscriptionId");
-                let listens = self.calls.iter_mut().find(|(call, _)| Some(call.as_u64()) == id);
+                // A hostile peer also names other requests.
+                let is_named =
+                    |call: &CallId, request: &OutgoingRequest| Some(call.as_u64()) == id && request.method() == LISTEN;
+                let listens = self.calls.iter_mut().find(|(call, request)| is_named(call, request));
                 if let Some((call, request)) = listens {
                     request.is_acknowledged = true;
                     if env.winding_down {

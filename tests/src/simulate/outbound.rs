@@ -40,7 +40,7 @@ pub struct OutgoingRequest {
     pages: u64,
 }
 
-const LISTEN: &str = "subscriptions/listen";
+pub(super) const LISTEN: &str = "subscriptions/listen";
 const GET_TASK: &str = "tasks/get";
 
 /// The requests of clients, with their weights.
