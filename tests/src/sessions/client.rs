@@ -565,6 +565,9 @@ fn response_of<'a>(
         let at = fitting.iter().position(|response| !response.cancelled);
         (!fitting.is_empty()).then(|| fitting.swap_remove(at.unwrap_or(0)))
     } else if is_duplicate {
+        // A rejected request does not reach the application. Without this rule a rejection that is read late could be
+        // taken for the response of an earlier request with the same id.
+        fitting.retain(|response| response.number.is_none_or(|number| !is_delivered(number)));
         let last = |id_state| fitting.iter().rposition(|response| response.id_state == id_state);
         // Of several requests in separate messages, the second is rejected.
         let second = |cancelled| {
