@@ -1,6 +1,6 @@
 //! Plants mutants in a clone of the repository and builds it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::{Path, PathBuf};
 use std::process::{Command, Stdio};
 use std::{fs, io};
@@ -16,7 +16,11 @@ const CRATES: [(&str, &str); 3] =
     [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service"), ("adapters/driver/src", "mcp-driver")];
 
 /// All features of the service and of the driver, so that the mutants in optional code also run.
-const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals";
+const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/log-layer,mcp-service/metrics,mcp-driver/tls,\
+                      mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,mcp-driver/signing";
+
+/// The features of the adapter whose tests run the driver.
+const ADAPTER: &str = "mcp-tokio/jwt,mcp-tokio/signing,mcp-tokio/tls,mcp-tokio/testing";
 
 /// The result of building mutants together.
 pub(crate) struct Planted<'a> {
@@ -153,15 +157,22 @@ impl Clone {
 
     /// Builds the tests. Returns the path of each program.
     pub(crate) fn programs(&self) -> io::Result<Programs> {
-        let mut arguments = vec!["test", "--quiet", "--no-run", "-p", "mcp-tests", "--lib", "--features", TESTED];
+        let features = [TESTED, ADAPTER].join(",");
+        let mut arguments = vec!["test", "--quiet", "--no-run", "--lib", "--features", &features];
+        arguments.extend(["-p", "mcp-tests", "-p", "mcp-tokio"]);
         arguments.extend(CRATES.iter().flat_map(|(_, package)| ["-p", package]));
-        let is_library = |name: &str| CRATES.iter().any(|(_, package)| package.replace('-', "_") == name);
-        let tests = ALL.iter().map(|(name, _)| *name).filter(|name| !is_library(name));
-        arguments.extend(tests.flat_map(|name| ["--test", name]));
+        let names: BTreeSet<_> = ALL.iter().filter_map(|(name, _)| Some(name.split_once('/')?.1)).collect();
+        arguments.extend(names.into_iter().flat_map(|name| ["--test", name]));
         let messages = self.cargo(&arguments)?;
         let program = |name: &str| {
-            let of =
-                messages.iter().find(|message| message["target"]["name"] == name && message["profile"]["test"] == true);
+            let (package, test) = name.split_once('/').map_or((name, None), |(package, test)| (package, Some(test)));
+            let target = test.map_or_else(|| package.replace('-', "_"), str::to_owned);
+            let marker = format!("#{package}@");
+            let of = messages.iter().find(|message| {
+                message["target"]["name"] == target.as_str()
+                    && message["profile"]["test"] == true
+                    && message["package_id"].as_str().is_some_and(|id| id.contains(&marker))
+            });
             of.and_then(|message| message["executable"].as_str()).map(PathBuf::from)
         };
         let found = ALL.iter().map(|(name, _)| Some((*name, program(name)?))).collect::<Option<_>>();

@@ -5,25 +5,45 @@ use std::process::{Command, Stdio};
 use std::{fmt, io};
 
 /// A test program, and its limit of processor time in seconds, far above its need. The limit is processor time, because
-/// a mutant that does not end has to fail on a busy machine too.
+/// a mutant that does not end has to fail on a busy machine too. The program is a package, for the unit tests of its
+/// library, or a package and one of its tests.
 pub(crate) type Limited = (&'static str, u32);
 
 /// The tests that run first, without those that are [`SLOW`]: some seconds for all of them.
-pub(crate) const QUICK: [Limited; 6] =
-    [("modern", 10), ("mcp_proto", 10), ("protocol", 10), ("http", 10), ("mcp_service", 30), ("mcp_driver", 30)];
-
-/// All tests, for mutants that pass the first ones.
-pub(crate) const ALL: [Limited; 9] = [
-    ("protocol", 100),
-    ("mcp_proto", 50),
-    ("modern", 50),
-    ("http", 50),
-    ("mcp_service", 100),
-    ("mcp_driver", 100),
-    ("memory", 100),
-    ("model", 300),
-    ("invariants", 300),
+pub(crate) const QUICK: [Limited; 6] = [
+    ("mcp-tests/modern", 10),
+    ("mcp-proto", 20),
+    ("mcp-tests/protocol", 10),
+    ("mcp-tests/http", 10),
+    ("mcp-service", 30),
+    ("mcp-driver", 30),
 ];
+
+/// All tests, for mutants that pass the first ones. Those of an adapter run the driver with real sockets and processes.
+pub(crate) const ALL: [Limited; 19] = [
+    ("mcp-tests/protocol", 100),
+    ("mcp-proto", 100),
+    ("mcp-tests/modern", 50),
+    ("mcp-tests/http", 50),
+    ("mcp-service", 100),
+    ("mcp-driver", 100),
+    ("mcp-service/mount", 50),
+    ("mcp-service/proxy", 50),
+    ("mcp-service/typed", 50),
+    ("mcp-service/testing", 50),
+    ("mcp-service/layers", 50),
+    ("mcp-service/state", 50),
+    ("mcp-service/weather", 50),
+    ("mcp-tokio/connections", 100),
+    ("mcp-tokio/http", 100),
+    ("mcp-tokio/authorization", 100),
+    ("mcp-tests/memory", 100),
+    ("mcp-tests/model", 300),
+    ("mcp-tests/invariants", 300),
+];
+
+/// The time limit of a test program in seconds, for mutants that wait without end and use no processor.
+const WAIT: &str = "900";
 
 /// Parts of the names of tests that take half a second or more.
 const SLOW: [&str; 13] = [
@@ -79,10 +99,11 @@ pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io:
         let status = Command::new("sh")
             .args([
                 "-c",
-                "ulimit -t \"$1\"; ulimit -v \"$2\"; shift 2; exec \"$@\"",
+                "ulimit -t \"$1\"; ulimit -v \"$2\"; shift 2; exec timeout \"$@\"",
                 "sh",
                 &seconds.to_string(),
                 &MEMORY.to_string(),
+                WAIT,
             ])
             .arg(program)
             .args(["--quiet", "-Z", "unstable-options", "--fail-fast"])
