@@ -7,8 +7,10 @@
 mod bounds;
 #[path = "shared/clients.rs"]
 mod clients;
+#[path = "shared/ended.rs"]
+mod ended;
 #[path = "shared/redis.rs"]
-mod redis;
+mod redis_server;
 #[path = "shared/scopes.rs"]
 mod scopes;
 #[path = "shared/stores.rs"]
@@ -27,7 +29,7 @@ use std::{
 };
 
 use self::{
-    redis::Redis,
+    redis_server::Redis,
     stores::{Broken, Moody, broken},
 };
 use http::{Request, header, response::Parts};
@@ -111,6 +113,15 @@ fn main() -> ExitCode {
         });
         trials.push(trial.with_ignored_flag(!is_there));
     }
+    let url = redis.as_ref().map(|redis| redis.url());
+    let is_there = url.is_some();
+    let trial = Trial::test("redis::streams_of_an_ended_process_are_lost", move || {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let test = ended::streams_of_an_ended_process_are_lost(url.unwrap_or_default());
+        runtime.block_on(async { timeout(LONG, test).await.expect("it does not take that long") });
+        Ok(())
+    });
+    trials.push(trial.with_ignored_flag(!is_there));
     trials.extend(trials_in_memory());
     libtest_mimic::run(&Arguments::from_args(), trials).exit_code()
 }

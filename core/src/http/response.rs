@@ -139,6 +139,11 @@ pub(super) fn no_session() -> HttpResponse {
     refusal(StatusCode::NOT_FOUND, "Session not found")
 }
 
+/// Creates a 400 for a stream of which nothing can be sent any more.
+pub(super) fn nothing_to_resume() -> HttpResponse {
+    refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: the stream cannot be resumed")
+}
+
 /// Creates a 405.
 pub(super) fn not_allowed(allowed: &'static str) -> HttpResponse {
     let mut answer = refusal(StatusCode::METHOD_NOT_ALLOWED, "Method not allowed");

@@ -182,6 +182,34 @@ fn replay_with_missing_messages_ends_the_stream() {
 }
 
 #[test]
+fn replay_of_a_lost_stream_is_refused() {
+    let (_, mut server, id, _) = moved("2025-11-25");
+    let asked = server.listen(&id, Some("7-2"));
+    let wanted = fetch(&mut server).expect("it is wanted");
+    let now = server.now;
+    server.last_session().end_replay(now, wanted.exchange);
+    server.settle();
+    assert_eq!(server.reply(asked).head.as_ref().map(|head| head.status.as_u16()), Some(400));
+    assert!(server.reply(asked).ended);
+    // The rest is lost after the first messages: the client comes back, and is refused then.
+    let asked = server.listen(&id, Some("7-2"));
+    let wanted = fetch(&mut server).expect("it is wanted");
+    found(&mut server, wanted, &[3], false);
+    let wanted = fetch(&mut server).expect("more is wanted");
+    assert!(wanted.waits);
+    let now = server.now;
+    server.last_session().end_replay(now, wanted.exchange);
+    server.settle();
+    assert_eq!((received(&server, asked).len(), server.reply(asked).ended), (1, true));
+    assert!(String::from_utf8_lossy(&server.reply(asked).body).contains("retry: "), "its client may come back");
+    // An exchange that has ended is not ended again.
+    let now = server.now;
+    server.last_session().end_replay(now, wanted.exchange);
+    server.settle();
+    server.assert_idle();
+}
+
+#[test]
 fn foreign_session_stream_continues_locally() {
     let (_, mut server, id, _) = moved("2025-11-25");
     let asked = server.listen(&id, Some("g3-1"));

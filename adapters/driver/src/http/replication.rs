@@ -347,7 +347,6 @@ impl SessionReplicator {
                 return lock(&shared.state).binding.session.follows(*exchange);
             };
             moved = true;
-            let found = found.ok().and_then(scoped_message::unpack);
             shared.update(|binding, now| binding.handle_replay(now, *exchange, found));
             false
         });

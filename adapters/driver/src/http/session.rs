@@ -2,7 +2,7 @@
 
 use std::{
     collections::BTreeMap,
-    mem,
+    io, mem,
     sync::{Arc, MutexGuard, Weak},
     task::Waker,
 };
@@ -17,7 +17,7 @@ use mcp_proto::{
     schema::LoggingLevel,
 };
 
-use crate::http::{client_shares::ClientUsage, protection::Protection};
+use crate::http::{client_shares::ClientUsage, protection::Protection, store::scoped_message};
 use crate::{
     event_loop::{
         binding::Binding,
@@ -61,8 +61,11 @@ impl HttpSession {
 
     /// Passes on stored messages of a stream that another process has sent, if the principal of the exchange has the
     /// scopes for them.
-    pub(super) fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<(ReplayChunk, Vec<String>)>) {
-        match found {
+    pub(super) fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: io::Result<ReplayChunk>) {
+        if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+            return self.session.end_replay(now, id);
+        }
+        match found.ok().and_then(scoped_message::unpack) {
             Some((_, scopes)) if !self.session.has_replay_scopes(id, &scopes) => {
                 self.session.refuse_replay(now, id, &self.protection.lacks_scopes(&scopes));
             }

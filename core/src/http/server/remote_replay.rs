@@ -8,7 +8,13 @@ use super::{
     remote_streams::{RemoteStream, ReplayChunk, ReplayRequest},
     session::SessionKind,
 };
-use crate::{codec::SseText, collections::SeqMap, connection::Principal, http::session_id::EventId, rpc::Timestamp};
+use crate::{
+    codec::SseText,
+    collections::SeqMap,
+    connection::Principal,
+    http::{HttpResponse, response::nothing_to_resume, session_id::EventId},
+    rpc::Timestamp,
+};
 
 /// Returns whether an exchange has room for more messages.
 fn has_room(exchanges: &SeqMap<Box<Exchange>>, id: ExchangeId) -> bool {
@@ -76,6 +82,29 @@ impl Session {
             if !done {
                 self.send_retry(id, None);
             }
+            self.end(id);
+        }
+        self.pump();
+    }
+
+    /// Ends an exchange that replays a stream of another process, because the rest of the stream is lost: its messages
+    /// are not stored any more, or that process has ended. The client gets the status 400 if nothing of the stream was
+    /// found before. If something was found, its response ends, and it gets the status when it resumes the stream again.
+    pub fn end_replay(&mut self, now: Timestamp, id: ExchangeId) {
+        self.stop_replay(now, id, nothing_to_resume());
+    }
+
+    /// Ends an exchange that replays a stream of another process: with this refusal if its response has not begun.
+    pub(super) fn stop_replay(&mut self, now: Timestamp, id: ExchangeId, refusal: HttpResponse) {
+        self.clock = self.clock.max(now);
+        if !self.follows(id) {
+            return;
+        }
+        self.remote_streams.forget(id);
+        if self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open()) {
+            self.answer(id, refusal);
+        } else {
+            self.send_retry(id, None);
             self.end(id);
         }
         self.pump();

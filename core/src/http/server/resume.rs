@@ -54,7 +54,7 @@ impl Session {
     }
 
     fn nothing_to_resume(&mut self, id: ExchangeId) {
-        self.answer(id, refusal(StatusCode::BAD_REQUEST, "Last-Event-ID: the stream cannot be resumed"));
+        self.answer(id, response::nothing_to_resume());
     }
 
     /// Resumes a stream after an event that the client has received.

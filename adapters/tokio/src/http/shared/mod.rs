@@ -1,5 +1,7 @@
 //! A store in Redis for sessions that several processes share.
 
+mod process;
+
 use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
 
 use mcp_driver::{
@@ -14,8 +16,11 @@ use redis::{
 };
 use tokio::time::timeout;
 
-/// The longest time that `follow` waits for new messages. After that it returns none, and is called again.
-const WAIT: Duration = Duration::from_secs(20);
+use self::process::{LEASE, Process};
+
+/// The longest time that `follow` waits for new messages. After that it returns none, and is called again, so that the
+/// end of the process that sends the stream is noticed.
+const WAIT: Duration = Duration::from_secs(5);
 
 /// The timeout of a request to Redis.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(5);
@@ -35,6 +40,10 @@ const SCRIPT: &str = include_str!("store.lua");
 /// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
 /// before that. All keys of a store have one hash tag, so that they are on one node of a cluster.
 ///
+/// Each process renews an entry of its own every 5 seconds. The streams of a process whose entry has not been renewed for
+/// 15 seconds are lost: a client that resumes one of them gets the status 400, after the messages that are kept of it.
+/// That is known of the last 32 processes that a session has entered.
+///
 /// One connection serves all requests, and is made again after it was lost. A store operation in between fails, and its
 /// HTTP request gets the status 503. Redis holds the ids of sessions, which are as good as keys to them, and all
 /// messages of their streams: only the servers may have access to it. It is cheap to clone.
@@ -46,6 +55,7 @@ pub struct RedisStore {
     /// The hash by which Redis identifies the script.
     script: Arc<str>,
     channels: Arc<Channels>,
+    process: Arc<Process>,
 }
 
 /// The streams that this process follows, by their keys.
@@ -78,7 +88,9 @@ impl RedisStore {
             .set_response_timeout(Some(REQUEST_TIMEOUT));
         let mut connection = ConnectionManager::new_with_config(client, config).await.map_err(lost)?;
         let script: String = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut connection).await.map_err(lost)?;
-        Ok(Self { connection, prefix: "mcp".into(), limits: StoreLimits::default(), script: script.into(), channels })
+        let process = Arc::new(Process::new());
+        let (prefix, script) = ("mcp".into(), script.into());
+        Ok(Self { connection, prefix, limits: StoreLimits::default(), script, channels, process })
     }
 
     /// Sets the limits of the store. Servers with the same prefix should have the same limits: each process applies its
@@ -103,7 +115,14 @@ impl RedisStore {
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.into();
+        // The entry has the prefix, too.
+        self.process = Arc::new(Process::new());
         self
+    }
+
+    /// Returns the store without the entry of its process, which then does not own itself.
+    fn without_process(&self) -> Self {
+        Self { process: Arc::default(), ..self.clone() }
     }
 
     /// Returns the hash tag of the keys. The braces keep keys that belong together on one node of a cluster.
@@ -175,7 +194,7 @@ impl RedisStore {
         after: u64,
     ) -> impl Future<Output = io::Result<ReplayChunk>> + Send + 'static {
         let mut step = self.step("follow", id);
-        step.add(stream).add(after);
+        step.add(stream).add(after).add(stream >> 32);
         let found = self.run::<Vec<Vec<u8>>>(step);
         async move { read(found.await?, after) }
     }
@@ -218,9 +237,12 @@ impl SessionStore for RedisStore {
             Err(error) => return Deferred::ready(Err(error)),
         };
         let mut step = self.step("begin", id);
-        step.add(millis(ttl)).add(name(holder)).add(weight).fields(&record);
-        let begun = self.run::<i64>(step);
-        Deferred::new(async move { if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) } })
+        step.add(millis(ttl)).add(name(holder)).add(weight).add(self.process.name()).add(millis(LEASE)).fields(&record);
+        let (begun, store) = (self.run::<i64>(step), self.clone());
+        Deferred::new(async move {
+            store.process.keep(&store);
+            if begun.await? == 0 { Err(io::ErrorKind::QuotaExceeded.into()) } else { Ok(()) }
+        })
     }
 
     fn find(&self, id: &str, ttl: Duration) -> Deferred<io::Result<Option<SessionRecord>>> {
@@ -241,8 +263,11 @@ impl SessionStore for RedisStore {
     }
 
     fn enter(&self, id: &str) -> Deferred<io::Result<u32>> {
-        let entered = self.run::<u32>(self.step("enter", id));
+        let mut step = self.step("enter", id);
+        step.add(self.process.name()).add(millis(LEASE));
+        let (entered, store) = (self.run::<u32>(step), self.clone());
         Deferred::new(async move {
+            store.process.keep(&store);
             match entered.await? {
                 0 => Err(io::ErrorKind::NotFound.into()),
                 part => Ok(part),

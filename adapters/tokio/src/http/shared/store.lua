@@ -10,11 +10,13 @@
 --   :l:<id>          its messages and the ends of its streams, the oldest first: stream, number, bytes, until when
 --   :m:<id>          what its messages say, and for the end of a stream the number of the last message
 --   :e:<id>          the last streams that have ended, the latest first
+--   :o:<id>          the processes of its last parts, by the number of the part
+--   :p:<process>     exists while the process renews it
 --
 -- Times are microseconds.
 local prefix, op, id = KEYS[1], ARGV[1], ARGV[2]
 local each, total, steps = tonumber(ARGV[3]), tonumber(ARGV[4]), tonumber(ARGV[5])
-local SESSION, MESSAGE, ENDED, FRESH, END = 1024, 128, 64, 4e15, '18446744073709551615'
+local SESSION, MESSAGE, ENDED, PARTS, FRESH, END = 1024, 128, 64, 32, 4e15, '18446744073709551615'
 
 local clock = redis.call('TIME')
 local now = tonumber(clock[1]) * 1000000 + tonumber(clock[2])
@@ -24,6 +26,8 @@ local function session(it) return prefix .. ':s:' .. it end
 local function log(it) return prefix .. ':l:' .. it end
 local function messages(it) return prefix .. ':m:' .. it end
 local function ended(it) return prefix .. ':e:' .. it end
+local function owners(it) return prefix .. ':o:' .. it end
+local function process(name) return prefix .. ':p:' .. name end
 local function used(holder) return prefix .. ':used:' .. holder end
 local function kept(holder) return prefix .. ':kept:' .. holder end
 
@@ -85,7 +89,7 @@ local function stop(it)
         redis.call('ZREM', used(info.holder), it)
         redis.call('HDEL', prefix .. ':info', it)
     end
-    redis.call('DEL', session(it), ended(it))
+    redis.call('DEL', session(it), ended(it), owners(it))
     redis.call('ZREM', prefix .. ':ends', it)
 end
 
@@ -132,17 +136,26 @@ for _, it in ipairs(redis.call('ZRANGEBYSCORE', prefix .. ':ends', '-inf', text(
 local function lasts(it, holder, life)
     redis.call('PEXPIRE', session(it), text(life))
     redis.call('PEXPIRE', ended(it), text(life))
+    redis.call('PEXPIRE', owners(it), text(life))
     redis.call('ZADD', prefix .. ':ends', text(now + life * 1000), it)
     -- Longer than the session, so that it is known when it has ended.
     for _, key in ipairs({':ends', ':info', ':held', ':bytes'}) do lives(prefix .. key, life + 60000) end
     lives(used(holder), life + 60000)
 end
 
+-- Records the process of a part, for as long as the process says that it runs.
+local function owns(it, part, name, lease)
+    redis.call('SET', process(name), '', 'PX', lease)
+    redis.call('HSET', owners(it), part, name)
+    redis.call('HDEL', owners(it), part - PARTS)
+end
+
 if op == 'begin' then
-    local life, holder, fields = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8])
+    local life, holder, fields, name, lease = tonumber(ARGV[6]), ARGV[7], tonumber(ARGV[8]), ARGV[9], ARGV[10]
     stop(id)
     if not make_room(holder, SESSION + fields, true) then return 0 end
-    redis.call('HSET', session(id), unpack(ARGV, 9))
+    redis.call('HSET', session(id), unpack(ARGV, 11))
+    owns(id, 0, name, lease)
     write(id, {fields = fields, bytes = 0, count = 0, parts = 0, holder = holder})
     recount(holder, SESSION + fields)
     redis.call('ZADD', used(holder), text(now - FRESH), id)
@@ -177,6 +190,8 @@ elseif op == 'enter' then
     if not info then return 0 end
     info.parts = info.parts + 1
     write(id, info)
+    owns(id, info.parts, ARGV[6], ARGV[7])
+    redis.call('PEXPIRE', owners(id), text(math.max(redis.call('PTTL', session(id)), 1)))
     return info.parts
 elseif op == 'stop' then
     stop(id)
@@ -217,7 +232,7 @@ elseif op == 'follow' then
     -- Nothing at all, if there is no such session. Else first the number of the last message, if nothing follows on it.
     if not info then return {} end
     local found = {''}
-    local number, after = ARGV[6], tonumber(ARGV[7])
+    local number, after, part = ARGV[6], tonumber(ARGV[7]), ARGV[8]
     for _, line in ipairs(redis.call('LRANGE', log(id), 0, -1)) do
         local whose, seq, till = string.match(line, '^(%d+) (%d+) %d+ (%d+)$')
         if whose == number and tonumber(till) > now and (seq == END or tonumber(seq) > after) then
@@ -233,7 +248,16 @@ elseif op == 'follow' then
     -- Nothing follows on a stream that has ended, even if its messages were forgotten.
     local is_forgotten = found[1] == '' and #found == 1
     if is_forgotten and redis.call('LPOS', ended(id), number) then return {} end
+    -- Nor on a stream whose process has ended.
+    local owner = is_forgotten and redis.call('HGET', owners(id), part)
+    if owner and redis.call('EXISTS', process(owner)) == 0 then return {} end
     return found
+elseif op == 'renew' then
+    redis.call('SET', process(id), '', 'PX', ARGV[6])
+    return 1
+elseif op == 'leave' then
+    redis.call('DEL', process(id))
+    return 1
 elseif op == 'usage' then
     return {redis.call('HLEN', prefix .. ':info'), tonumber(redis.call('GET', prefix .. ':bytes') or '0')}
 end

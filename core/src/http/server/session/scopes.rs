@@ -67,17 +67,6 @@ impl Session {
     /// Ends an exchange that replays a stream of another process, because its principal lacks scopes: with this
     /// refusal if nothing of the stream was found before.
     pub fn refuse_replay(&mut self, now: Timestamp, id: ExchangeId, refusal: &AuthRefusal) {
-        self.clock = self.clock.max(now);
-        if !self.follows(id) {
-            return;
-        }
-        self.remote_streams.forget(id);
-        if self.exchanges.get(id.0).is_some_and(|exchange| exchange.is_open()) {
-            self.answer(id, refusal.response(None));
-        } else {
-            self.send_retry(id, None);
-            self.end(id);
-        }
-        self.pump();
+        self.stop_replay(now, id, refusal.response(None));
     }
 }

@@ -1,0 +1,75 @@
+//! The entry of a process in Redis, which shows that the process still runs.
+
+use std::{
+    sync::{Mutex, PoisonError},
+    time::Duration,
+};
+
+use mcp_service::driver_api::Random;
+use tokio::{runtime::Handle, task::JoinHandle, time::sleep};
+
+use super::{RedisStore, millis};
+
+/// How long a process counts as running after it has renewed its entry. Then its streams are lost.
+pub(super) const LEASE: Duration = Duration::from_secs(15);
+
+/// The time between renewals.
+const RENEWAL: Duration = Duration::from_secs(5);
+
+/// The entry of this process. It is renewed from the first session of a store until the last clone of the store is
+/// dropped, and is removed then.
+#[derive(Default)]
+pub(super) struct Process {
+    /// Random, so that it differs from the names of all other processes.
+    name: String,
+    renewal: Mutex<Option<Renewal>>,
+}
+
+struct Renewal {
+    task: JoinHandle<()>,
+    /// The store, without this entry.
+    store: RedisStore,
+}
+
+impl Process {
+    pub(super) fn new() -> Self {
+        Self { name: format!("{:08x}", Random::default().seed() >> 32), renewal: Mutex::default() }
+    }
+
+    pub(super) fn name(&self) -> &str {
+        &self.name
+    }
+
+    /// Starts to renew the entry, unless that has begun. `store` may be any clone of the store of this process.
+    pub(super) fn keep(&self, store: &RedisStore) {
+        let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        if renewal.is_some() {
+            return;
+        }
+        let Ok(runtime) = Handle::try_current() else { return };
+        let (name, store) = (self.name.clone(), store.without_process());
+        let renewed = store.clone();
+        let task = runtime.spawn(async move {
+            loop {
+                sleep(RENEWAL).await;
+                let mut step = renewed.step("renew", &name);
+                step.add(millis(LEASE));
+                // Without an answer the entry may expire. The next renewal makes it again.
+                let _ = renewed.run::<i64>(step).await;
+            }
+        });
+        *renewal = Some(Renewal { task, store });
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        let renewal = self.renewal.get_mut().unwrap_or_else(PoisonError::into_inner).take();
+        let Some(Renewal { task, store }) = renewal else { return };
+        task.abort();
+        if let Ok(runtime) = Handle::try_current() {
+            let left = store.run::<i64>(store.step("leave", &self.name));
+            runtime.spawn(async move { drop(left.await) });
+        }
+    }
+}

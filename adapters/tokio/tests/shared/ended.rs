@@ -1,0 +1,65 @@
+//! Streams of a process that has ended, in Redis.
+
+use mcp_proto::codec::SseDecoder;
+use mcp_tokio::http::{RedisStore, Store};
+use redis::{Client, aio::MultiplexedConnection, cmd};
+
+use crate::{Stream, at, nowhere, two};
+use serde_json::json;
+
+/// The prefix of the keys of these tests.
+const PREFIX: &str = "ended";
+
+async fn connect(url: &str) -> MultiplexedConnection {
+    let client = Client::open(url).expect("an address");
+    client.get_multiplexed_async_connection().await.expect("Redis answers")
+}
+
+/// A client that resumes a stream gets what is kept of it, and then the status 400.
+pub(super) async fn streams_of_an_ended_process_are_lost(url: String) {
+    let mut keys = connect(&url).await;
+    let mut stores = Vec::new();
+    for _ in 0..2 {
+        stores.push(Store::new(RedisStore::connect(&url).await.expect("Redis answers").prefix(PREFIX)));
+    }
+    let [first, second] = <[Store; 2]>::try_from(stores).ok().expect("two");
+    let (a, b, gate) = two(&[first, second]);
+    let id = nowhere(&a).initialize().await;
+    at(&a, &id).is_ready().await;
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count", "arguments": {},
+        "_meta": {"progressToken": 1}}});
+    let (head, body) = at(&a, &id).send("POST", None, Some(call)).await;
+    assert_eq!(head.status, 200);
+    let mut stream = Stream::new(body, SseDecoder::new(1 << 20));
+    gate.add_permits(1);
+    let (first, _) = stream.next().await.expect("progress");
+    gate.add_permits(1);
+    let (second, _) = stream.next().await.expect("progress");
+    // As long as the process runs, its stream continues elsewhere.
+    let (head, body) = at(&b, &id).send("GET", Some(&first), None).await;
+    assert_eq!(head.status, 200);
+    let mut resumed = Stream::new(body, SseDecoder::new(1 << 20));
+    assert_eq!(resumed.next().await.expect("it is kept").0, second);
+    // The part of the first process belongs to a process that has no entry.
+    let owners = format!("{{{PREFIX}}}:o:{id}");
+    let name: String = cmd("HGET").arg(&owners).arg(0).query_async(&mut keys).await.expect("it is recorded");
+    let entry = format!("{{{PREFIX}}}:p:{name}");
+    let left: i64 = cmd("PTTL").arg(&entry).query_async(&mut keys).await.expect("it answers");
+    assert!((1..=15_000).contains(&left), "{left}");
+    cmd("HSET").arg(&owners).arg(0).arg("ended").query_async::<()>(&mut keys).await.expect("it answers");
+    // What is kept is still sent, and then the rest is lost.
+    let (head, body) = at(&b, &id).send("GET", Some(&first), None).await;
+    assert_eq!(head.status, 200);
+    let mut resumed = Stream::new(body, SseDecoder::new(1 << 20));
+    assert_eq!(resumed.next().await.expect("it is kept").0, second);
+    assert_eq!(resumed.next().await, None, "nothing follows");
+    let (head, _) = at(&b, &id).send("GET", Some(&second), None).await;
+    assert_eq!(head.status, 400);
+    // The session continues.
+    assert_eq!(at(&b, &id).call("client").await, "raw");
+    // The entries are removed with the last clones of the stores.
+    drop((a, b, stream));
+    while cmd("EXISTS").arg(&entry).query_async::<i64>(&mut keys).await.expect("it answers") > 0 {
+        tokio::task::yield_now().await;
+    }
+}
