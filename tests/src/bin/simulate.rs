@@ -15,6 +15,11 @@ use std::{
     panic,
     process::ExitCode,
     rc::Rc,
+    sync::{
+        Mutex, PoisonError,
+        atomic::{AtomicU64, Ordering},
+    },
+    thread,
     time::Instant,
 };
 
@@ -80,31 +85,54 @@ fn show(seed: u64) -> io::Result<bool> {
     Ok(completed.is_ok())
 }
 
-/// Runs many seeds. Returns whether all of them passed.
+/// The sum of many runs. It does not depend on their order.
+#[derive(Default)]
+struct Totals {
+    runs: u64,
+    hash: u64,
+    entries: u64,
+    hours: f64,
+    failed: usize,
+}
+
+/// Runs many seeds on all processors. Returns whether all of them passed.
 fn play(options: &Options) -> io::Result<bool> {
-    let mut out = io::stdout();
     let start = Instant::now();
-    let (mut runs, mut hash, mut entries, mut hours) = (0u32, 0u64, 0, 0.0);
-    let mut failed = 0;
-    for seed in options.seed..options.seed.saturating_add(options.runs) {
-        runs += 1;
-        match simulate::attempt(seed, None) {
+    let (next, end) = (AtomicU64::new(options.seed), options.seed.saturating_add(options.runs));
+    let totals = Mutex::new(Totals::default());
+    let work = || loop {
+        let seed = next.fetch_add(1, Ordering::Relaxed);
+        if seed >= end {
+            break;
+        }
+        let completed = simulate::attempt(seed, None);
+        let mut totals = totals.lock().unwrap_or_else(PoisonError::into_inner);
+        totals.runs += 1;
+        match completed {
             Ok(completed) => {
-                hash = hash.rotate_left(1) ^ completed.hash;
-                entries += completed.entries;
-                hours += completed.time.as_secs_f64() / 3600.0;
+                totals.hash = totals.hash.wrapping_add(completed.hash.rotate_left((seed % 64) as u32));
+                totals.entries += completed.entries;
+                totals.hours += completed.time.as_secs_f64() / 3600.0;
             }
             Err(why) => {
-                failed += 1;
-                writeln!(out, "FAILED seed {seed}: {why}\nsee simulate --seed {seed} --trace")?;
-                if failed == ENOUGH {
-                    break;
+                totals.failed += 1;
+                // A closed output is not an error.
+                let _ = writeln!(io::stdout(), "FAILED seed {seed}: {why}\nsee simulate --seed {seed} --trace");
+                if totals.failed == ENOUGH {
+                    next.store(end, Ordering::Relaxed);
                 }
             }
         }
-    }
+    };
+    thread::scope(|scope| {
+        for _ in 0..thread::available_parallelism().map_or(1, usize::from) {
+            scope.spawn(work);
+        }
+    });
+    let Totals { runs, hash, entries, hours, failed } = totals.into_inner().unwrap_or_else(PoisonError::into_inner);
     let took = start.elapsed().as_secs_f64();
-    let (first, speed) = (options.seed, f64::from(runs) / took);
+    let (first, speed) = (options.seed, runs as f64 / took);
+    let mut out = io::stdout();
     writeln!(out, "{entries} entries, {hours:.0} hours in {took:.1} s, {speed:.0} runs a second, hash {hash:016x}")?;
     writeln!(out, "{runs} runs from seed {first}, {failed} failed")?;
     Ok(failed == 0)
