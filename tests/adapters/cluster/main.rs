@@ -5,10 +5,10 @@
 //! cluster URL SESSIONS SECONDS KILL|TERM SERVER-COMMAND...
 //! ```
 //!
-//! `URL` is that of the proxy. `KILL` or `TERM` is the signal that ends the processes. Each `SERVER-COMMAND` is the command
-//! line of one process. Half of the clients speak 2025-11-25 and
-//! have a session, the others speak 2026-07-28. Every response is compared with what it must be. A call is lost if it has
-//! neither a response nor an error after [`LONGEST`].
+//! `URL` is that of the proxy. `KILL` or `TERM` is the signal that ends the processes. Each `SERVER-COMMAND` is the
+//! command line of one process. Half of the clients speak 2025-11-25 and have a session, the others speak 2026-07-28.
+//! Every response is compared with what it must be. A call is lost if it has neither a response nor an error after
+//! [`LONGEST`].
 //!
 //! Exit status: 0 no call is lost and all responses are right, 1 otherwise.
 
@@ -158,8 +158,8 @@ async fn client(url: String, version: ProtocolVersion, number: i64, end: Instant
     }
 }
 
-/// Ends and starts the processes in turn until the time is over. Returns how many were ended, and the longest time until
-/// one had ended.
+/// Ends and starts the processes in turn until the time is over. Returns how many were ended, and the longest time
+/// until one had ended.
 async fn disturb(servers: &mut Vec<Server>, signal: Signal, end: Instant) -> Outcome<(u32, Duration)> {
     let (mut ended, mut longest) = (0, Duration::ZERO);
     for at in (0..servers.len()).cycle() {

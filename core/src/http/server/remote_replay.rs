@@ -89,7 +89,7 @@ impl Session {
 
     /// Ends an exchange that replays a stream of another process, because the rest of the stream is lost: its messages
     /// are not stored any more, or that process has ended. The client gets the status 400 if nothing of the stream was
-    /// found before. If something was found, its response ends, and it gets the status when it resumes the stream again.
+    /// found before. If something was, its response ends, and it gets the status when it resumes the stream again.
     pub fn end_replay(&mut self, now: Timestamp, id: ExchangeId) {
         self.stop_replay(now, id, nothing_to_resume());
     }

@@ -40,9 +40,9 @@ const SCRIPT: &str = include_str!("store.lua");
 /// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
 /// before that. All keys of a store have one hash tag, so that they are on one node of a cluster.
 ///
-/// Each process renews an entry of its own every 5 seconds. The streams of a process whose entry has not been renewed for
-/// 15 seconds are lost: a client that resumes one of them gets the status 400, after the messages that are kept of it.
-/// That is known of the last 32 processes that a session has entered.
+/// Each process renews an entry of its own every 5 seconds. The streams of a process whose entry has not been renewed
+/// for 15 seconds are lost: a client that resumes one of them gets the status 400, after the messages that are kept of
+/// it. That is known of the last 32 processes that a session has entered.
 ///
 /// One connection serves all requests, and is made again after it was lost. A store operation in between fails, and its
 /// HTTP request gets the status 503. Redis holds the ids of sessions, which are as good as keys to them, and all
