@@ -9,6 +9,8 @@ mod bounds;
 mod clients;
 #[path = "shared/ended.rs"]
 mod ended;
+#[path = "shared/failures.rs"]
+mod failures;
 #[path = "shared/redis.rs"]
 mod redis_server;
 #[path = "shared/scopes.rs"]
@@ -28,10 +30,7 @@ use std::{
     time::Duration,
 };
 
-use self::{
-    redis_server::Redis,
-    stores::{Broken, Moody, broken},
-};
+use self::{redis_server::Redis, stores::Broken};
 use http::{Request, header, response::Parts};
 use http_body_util::{BodyExt, Full};
 use libtest_mimic::{Arguments, Trial};
@@ -42,7 +41,7 @@ use mcp_proto::{
     protocol::{ProtocolVersion, VersionSet},
     schema::{LoggingLevel, TaskSupport},
 };
-use mcp_service::{Context, Deferred, Failure, Host, Service, Tool};
+use mcp_service::{Context, Failure, Host, Service, Tool};
 use mcp_tokio::{
     DriverOptions,
     http::{
@@ -150,10 +149,12 @@ fn trials_in_memory() -> Vec<Trial> {
         let shared = Store::new(MemoryStore::default());
         run(|both| Box::pin(clients::adopted_sessions_count_for_their_client(both)), |_| [shared.clone(), shared])
     }));
-    trials.push(Trial::test("failed_writes_are_repeated", || moody(failed_write_is_visible_only_after_retry)));
-    trials.push(Trial::test("what_was_set_last_holds", || moody(what_was_set_last_holds)));
+    trials.push(Trial::test("failed_writes_are_repeated", || {
+        failures::with_faults(failures::failed_write_is_visible_only_after_retry)
+    }));
+    trials.push(Trial::test("what_was_set_last_holds", || failures::with_faults(failures::what_was_set_last_holds)));
     trials.push(Trial::test("a_store_that_fails_is_told", || {
-        run(|shared| Box::pin(a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
+        run(|shared| Box::pin(failures::a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
     }));
     trials
 }
@@ -519,38 +520,6 @@ async fn a_client_need_not_know(shared: Both) {
     }
 }
 
-fn moody<F: Future<Output = ()> + 'static>(test: fn(Moody, Both) -> F) -> Result<(), libtest_mimic::Failed> {
-    let store = Moody::default();
-    let shared = Store::from_parts(store.clone(), store.store.clone());
-    run(|both| Box::pin(test(store, both)), |_| [shared.clone(), shared])
-}
-
-/// A change that failed is not visible before its retry succeeds.
-async fn failed_write_is_visible_only_after_retry(store: Moody, shared: Both) {
-    let (a, b, _) = two(&shared);
-    let id = nowhere(&a).initialize().await;
-    at(&a, &id).is_ready().await;
-    store.wait_for(broken());
-    assert_eq!(at(&a, &id).post(set_level("error")).await.0, 503);
-    assert_eq!(at(&b, &id).call("level").await, "none");
-    assert_eq!(at(&a, &id).post(set_level("error")).await.0, 200);
-    assert_eq!(at(&b, &id).call("level").await, "error");
-}
-
-/// The last of two concurrent changes holds, even if storing the first one takes longer.
-async fn what_was_set_last_holds(store: Moody, shared: Both) {
-    let (a, b, gate) = two(&shared);
-    let id = nowhere(&a).initialize().await;
-    at(&a, &id).is_ready().await;
-    let opens = gate.clone();
-    store.wait_for(Deferred::new(async move { opens.acquire().await.map(drop).map_err(io::Error::other) }));
-    let asked = at(&a, &id);
-    let (first, second, ()) =
-        tokio::join!(asked.post(set_level("error")), asked.post(set_level("debug")), async { gate.add_permits(1) });
-    assert_eq!((first.0, second.0), (200, 200));
-    assert_eq!(at(&b, &id).call("level").await, "debug");
-}
-
 /// Returns the `initialize` request of a client with a long title.
 fn initialize(title: usize) -> Value {
     let info = json!({"name": "raw", "version": "1", "title": "x".repeat(title)});
@@ -594,17 +563,4 @@ async fn oldest_session_is_evicted(shared: Both) {
     }
     assert_eq!(statuses, [(404, 404), (404, 404), (200, 200), (200, 200), (200, 200)]);
     assert_eq!(Site { session: Some(&yours), ..by(&b, "you") }.post(ping()).await.0, 200);
-}
-
-/// The failure is not reported as an unknown session, since the client would begin a new one.
-async fn a_store_that_fails(shared: Both) {
-    let (a, _, _) = two(&shared);
-    let params =
-        json!({"protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "raw", "version": "1"}});
-    let message = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params});
-    let (head, _) = nowhere(&a).send("POST", None, Some(message)).await;
-    assert_eq!((head.status.as_u16(), head.headers.contains_key("mcp-session-id")), (503, false));
-    assert_eq!(at(&a, &"A".repeat(32)).post(json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).await.0, 503);
-    a.close().await;
-    assert_eq!(a.sessions(), 0);
 }

@@ -18,12 +18,8 @@ async fn connect(url: &str) -> MultiplexedConnection {
 /// A client that resumes a stream gets what is kept of it, and then the status 400.
 pub(super) async fn streams_of_an_ended_process_are_lost(url: String) {
     let mut keys = connect(&url).await;
-    let mut stores = Vec::new();
-    for _ in 0..2 {
-        stores.push(Store::new(RedisStore::connect(&url).await.expect("Redis answers").prefix(PREFIX)));
-    }
-    let [first, second] = <[Store; 2]>::try_from(stores).ok().expect("two");
-    let (a, b, gate) = two(&[first, second]);
+    let store = async || Store::new(RedisStore::connect(&url).await.expect("Redis answers").prefix(PREFIX));
+    let (a, b, gate) = two(&[store().await, store().await]);
     let id = nowhere(&a).initialize().await;
     at(&a, &id).is_ready().await;
     let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "count", "arguments": {},

@@ -15,19 +15,19 @@ use mcp_tokio::http::MemoryStore;
 
 /// A store whose next change waits for a future, and fails if that fails.
 #[derive(Clone, Default)]
-pub(super) struct Moody {
+pub(super) struct FaultyStore {
     pub(super) store: MemoryStore,
     /// The future that the next change waits for.
     before: Arc<Mutex<Option<Deferred<io::Result<()>>>>>,
 }
 
-impl Moody {
+impl FaultyStore {
     pub(super) fn wait_for(&self, before: Deferred<io::Result<()>>) {
         *self.before.lock().expect("no panic") = Some(before);
     }
 }
 
-impl SessionStore for Moody {
+impl SessionStore for FaultyStore {
     fn begin(&self, id: &str, holder: &Holder, fields: SessionRecord, life: Duration) -> Deferred<io::Result<()>> {
         self.store.begin(id, holder, fields, life)
     }
