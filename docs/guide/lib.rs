@@ -40,6 +40,8 @@ pages! {
     http: "src/http.md";
     input: "src/input.md";
     introduction: "src/introduction.md";
+    macros: "src/macros.md";
+    macros_crate: "../../adapters/macros/README.md";
     middleware: "src/middleware.md";
     prompts: "src/prompts.md";
     readme: "../../README.md";

@@ -3,7 +3,7 @@
 use super::Crate;
 
 /// The published crates, lowest first.
-pub const CRATES: [Crate; 7] = [
+pub const CRATES: [Crate; 8] = [
     Crate {
         name: "mcp-proto",
         folder: "core",
@@ -26,6 +26,11 @@ pub const CRATES: [Crate; 7] = [
             &["http"],
             &["auth"],
         ],
+    },
+    Crate {
+        name: "mcp-macros",
+        folder: "adapters/macros",
+        rooms: &[&["item_attribute", "template"], &["parameters"], &["handler"], &["block"]],
     },
     Crate {
         name: "mcp-service",
