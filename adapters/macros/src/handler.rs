@@ -1,7 +1,7 @@
 //! One method that is a handler, and the calls of the builder that register it.
 
-use proc_macro2::{Span, TokenStream};
-use quote::{format_ident, quote, quote_spanned};
+use proc_macro2::{Span, TokenStream, TokenTree};
+use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{Attribute, Error, Expr, ExprLit, Ident, ImplItemFn, Lit, LitStr, Meta, Path, Result, ext::IdentExt};
 
 use crate::{
@@ -111,6 +111,7 @@ impl Handler {
         let (name, conditions) = (self.name()?, &self.conditions);
         // Errors about the types of the method are shown at its name. No code of the user is in the scope of the closure.
         let span = self.method.span();
+        let service = &placed(service, span);
         let constructor = if self.is_async { "new_async" } else { "new" };
         let constructor = Ident::new(constructor, span);
         let (declared, handler) = self.handler(service, span);
@@ -132,7 +133,7 @@ impl Handler {
     }
 
     /// Returns the calls of the builder of the item, beginning with a dot.
-    fn details(&self, service: &Path) -> Result<TokenStream> {
+    fn details(&self, service: &TokenStream) -> Result<TokenStream> {
         let settings = &self.attribute.settings;
         let mut calls = TokenStream::new();
         for key in ["title", "description", "mime_type"] {
@@ -158,7 +159,7 @@ impl Handler {
         }
         if !hints.is_empty() {
             calls.extend(quote!(.annotations({
-                let mut annotations = <#service::mcp_proto::schema::ToolAnnotations as ::core::default::Default>::default();
+                let mut annotations = <#service::ToolAnnotations as ::core::default::Default>::default();
                 #hints
                 annotations
             })));
@@ -168,7 +169,7 @@ impl Handler {
 
     /// Returns the declarations that the handler needs, and the handler: the method itself if it has the parameters of
     /// one, or else a closure that calls it.
-    fn handler(&self, service: &Path, span: Span) -> (TokenStream, TokenStream) {
+    fn handler(&self, service: &TokenStream, span: Span) -> (TokenStream, TokenStream) {
         let method = &self.method;
         let has_own_order = match self.parameters.as_slice() {
             [] | [Parameter::Context(_) | Parameter::Arguments(_)] => true,
@@ -210,7 +211,7 @@ impl Handler {
     }
 
     /// Returns the struct of the arguments.
-    fn declaration(&self, service: &Path) -> TokenStream {
+    fn declaration(&self, service: &TokenStream) -> TokenStream {
         let path = |name: &str| LitStr::new(&format!("{}{name}", quote!(#service)).replace(' ', ""), Span::call_site());
         let (serde, schemars) = (path("::serde"), path("::schemars"));
         let (mut fields, mut defaults) = (TokenStream::new(), TokenStream::new());
@@ -240,6 +241,15 @@ impl Handler {
             struct __Arguments { #fields }
         }
     }
+}
+
+/// Returns a path as tokens at one place, which errors point at.
+fn placed(path: &Path, span: Span) -> TokenStream {
+    let at_place = |mut token: TokenTree| {
+        token.set_span(span);
+        token
+    };
+    path.to_token_stream().into_iter().map(at_place).collect()
 }
 
 /// Returns the text of a doc comment, without the space at the beginning of each line.

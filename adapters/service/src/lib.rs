@@ -283,8 +283,7 @@ pub use inbound::{
 pub use json_schema::{OutputSchema, SchemaError};
 #[cfg(feature = "macros")]
 pub use mcp_macros::handlers;
-/// The protocol, whose types are part of the API of this crate.
-pub use mcp_proto;
+pub use mcp_proto::schema::ToolAnnotations;
 pub use outbound::subscriptions::Subscriptions;
 pub use outbound::{
     calls::Calls,

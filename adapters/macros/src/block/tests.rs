@@ -55,7 +55,7 @@ fn expands_to_calls_of_the_builder() {
                         .description("Digs a hole.")
                         .annotations({
                             let mut annotations =
-                                <::mcp_service::mcp_proto::schema::ToolAnnotations as ::core::default::Default>::default();
+                                <::mcp_service::ToolAnnotations as ::core::default::Default>::default();
                             annotations.read_only_hint = ::core::option::Option::Some(true);
                             annotations
                         }),

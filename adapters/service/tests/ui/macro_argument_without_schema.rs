@@ -1,6 +1,6 @@
 //! An argument whose type has no schema.
 
-//~ RUSTC the trait bound `Depth: schemars::JsonSchema` is not satisfied
+//~ RUSTC the trait bound `Depth: JsonSchema` is not satisfied
 //~ AT Depth
 
 use mcp_service::handlers;

@@ -1,7 +1,6 @@
 //! A future with an `Rc`.
 
-//~ MESSAGE is not an asynchronous handler
-//~ NOTE the future is `Send`
+//~ RUSTC future cannot be sent between threads safely
 //~ AT dig
 
 use mcp_service::handlers;
