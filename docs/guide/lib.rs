@@ -43,6 +43,7 @@ pages! {
     macros: "src/macros.md";
     macros_crate: "../../adapters/macros/README.md";
     middleware: "src/middleware.md";
+    openapi: "src/openapi.md";
     prompts: "src/prompts.md";
     readme: "../../README.md";
     resources: "src/resources.md";

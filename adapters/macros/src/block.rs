@@ -78,7 +78,7 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
             let why = "no method of the block has `#[tool]`, `#[prompt]` or `#[resource(..)]`";
             return Err(Error::new_spanned(&block.self_ty, why));
         }
-        registration(&arguments, &handlers)
+        registration(&arguments, &handlers, &block)
     });
     match function {
         Ok(function) if errors.is_empty() => block.items.push(ImplItem::Verbatim(function)),
@@ -115,9 +115,11 @@ fn duplicates(handlers: &[Handler]) -> Vec<Error> {
 }
 
 /// Returns the function that registers handlers.
-fn registration(arguments: &BlockArguments, handlers: &[Handler]) -> Result<TokenStream> {
+fn registration(arguments: &BlockArguments, handlers: &[Handler], block: &ItemImpl) -> Result<TokenStream> {
     let BlockArguments { visibility, function, service } = arguments;
-    let statements: Vec<_> = handlers.iter().map(|handler| handler.registration(service)).collect::<Result<_>>()?;
+    let state = block.generics.params.is_empty().then_some(&*block.self_ty);
+    let statements: Vec<_> =
+        handlers.iter().map(|handler| handler.registration(service, state)).collect::<Result<_>>()?;
     let with = handlers.iter().any(|handler| handler.attribute.settings.find("with").is_some()).then(|| {
         quote! {
             fn with<T, U>(item: T, change: impl ::core::ops::FnOnce(T) -> U) -> U {
@@ -129,7 +131,7 @@ fn registration(arguments: &BlockArguments, handlers: &[Handler]) -> Result<Toke
     let name = quote_spanned!(span=> #function);
     Ok(quote! {
         /// Registers the tools, prompts and resources of this block.
-        #[allow(unreachable_pub, clippy::all, clippy::pedantic, reason = "the code is written by an attribute")]
+        #[allow(unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic, reason = "the code is written by an attribute")]
         #visibility fn #name<__State>(builder: #service::ServiceBuilder<__State>) -> #service::ServiceBuilder<__State>
         where
             __State: ::core::marker::Send + ::core::marker::Sync + 'static,

@@ -2,7 +2,10 @@
 
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
-use syn::{Attribute, Error, Expr, ExprLit, Ident, ImplItemFn, Lit, LitStr, Meta, Path, Result, ext::IdentExt};
+use syn::{
+    Attribute, Error, Expr, ExprLit, Ident, ImplItemFn, Lit, LitStr, Meta, Path, Result, ReturnType, Type,
+    ext::IdentExt,
+};
 
 use crate::{
     item_attribute::{HINTS, ItemAttribute, Kind},
@@ -17,6 +20,7 @@ const MAX_NAME: usize = 128;
 pub(crate) struct Handler {
     method: Ident,
     is_async: bool,
+    output: ReturnType,
     pub(crate) attribute: ItemAttribute,
     parameters: Vec<Parameter>,
     /// The doc comment.
@@ -50,6 +54,7 @@ impl Handler {
         let handler = Self {
             method: method.sig.ident.clone(),
             is_async: method.sig.asyncness.is_some(),
+            output: method.sig.output.clone(),
             attribute,
             parameters,
             docs: doc_text(&method.attrs),
@@ -106,15 +111,16 @@ impl Handler {
         })
     }
 
-    /// Returns the statement that registers the handler with a variable `builder`. `service` is the path of the crate.
-    pub(crate) fn registration(&self, service: &Path) -> Result<TokenStream> {
+    /// Returns the statement that registers the handler with a variable `builder`. `service` is the path of the crate,
+    /// and `state` the type of the block if it is not generic.
+    pub(crate) fn registration(&self, service: &Path, state: Option<&Type>) -> Result<TokenStream> {
         let (name, conditions) = (self.name()?, &self.conditions);
         // Errors about the types of the method are shown at its name. No code of the user is in the scope of the closure.
         let span = self.method.span();
         let service = &placed(service, span);
         let constructor = if self.is_async { "new_async" } else { "new" };
         let constructor = Ident::new(constructor, span);
-        let (declared, handler) = self.handler(service, span);
+        let (declared, handler) = self.handler(service, state, span);
         let (register, item) = match (self.attribute.kind, &self.attribute.uri) {
             (Kind::Tool, _) => ("tool", quote_spanned!(span=> #service::Tool::#constructor(#name, #handler))),
             (Kind::Prompt, _) => ("prompt", quote_spanned!(span=> #service::Prompt::#constructor(#name, #handler))),
@@ -168,8 +174,8 @@ impl Handler {
     }
 
     /// Returns the declarations that the handler needs, and the handler: the method itself if it has the parameters of
-    /// one, or else a closure that calls it.
-    fn handler(&self, service: &TokenStream, span: Span) -> (TokenStream, TokenStream) {
+    /// one, or else a closure or a function that calls it.
+    fn handler(&self, service: &TokenStream, state: Option<&Type>, span: Span) -> (TokenStream, TokenStream) {
         let method = &self.method;
         let has_own_order = match self.parameters.as_slice() {
             [] | [Parameter::Context(_) | Parameter::Arguments(_)] => true,
@@ -202,10 +208,24 @@ impl Handler {
             }
         }
         let call = quote_spanned!(span=> Self::#method(state, #(#values),*));
-        let handler = if self.is_async {
-            quote_spanned!(span=> async |state: &Self #arguments #context| #call.await)
-        } else {
-            quote_spanned!(span=> |state: &Self #arguments #context| #call)
+        let handler = match (self.is_async, state) {
+            (false, _) => quote_spanned!(span=> |state: &Self #arguments #context| #call),
+            // A function returns the future of the method itself, which a closure that borrows cannot.
+            (true, Some(state)) if !mentions_self(self.output.to_token_stream()) => {
+                let output = match &self.output {
+                    ReturnType::Default => quote_spanned!(span=> ()),
+                    ReturnType::Type(_, output) => output.to_token_stream(),
+                };
+                declared.extend(quote_spanned! {span=>
+                    fn call<'a>(
+                        state: &'a #state #arguments #context
+                    ) -> impl ::core::future::Future<Output = #output> + 'a {
+                        <#state>::#method(state, #(#values),*)
+                    }
+                });
+                quote_spanned!(span=> call)
+            }
+            (true, _) => quote_spanned!(span=> async |state: &Self #arguments #context| #call.await),
         };
         (declared, handler)
     }
@@ -250,6 +270,15 @@ fn placed(path: &Path, span: Span) -> TokenStream {
         token
     };
     path.to_token_stream().into_iter().map(at_place).collect()
+}
+
+/// Returns whether `Self` is in tokens. Functions in functions do not know it.
+fn mentions_self(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "Self",
+        TokenTree::Group(group) => mentions_self(group.stream()),
+        _ => false,
+    })
 }
 
 /// Returns the text of a doc comment, without the space at the beginning of each line.

@@ -222,6 +222,7 @@
 //!   [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and clients that verify their files.
 //! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and resources.
+//! - `openapi`: tools from an OpenAPI document: see `openapi::OpenApi`.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with
 //!   `outcome` (`result`, `failed`, `input_requests`, `error`, `cancelled`) and `code`. Handlers run in it. A
@@ -240,6 +241,8 @@ pub mod driver_api;
 mod inbound;
 mod json_schema;
 pub mod layers;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod outbound;
 pub mod proxy;
 mod server;

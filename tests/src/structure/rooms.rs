@@ -44,7 +44,7 @@ pub const CRATES: [Crate; 8] = [
             &["inbound"],
             &["tasks"],
             &["client", "server"],
-            &["layers", "proxy"],
+            &["layers", "openapi", "proxy"],
             &["testing"],
         ],
     },

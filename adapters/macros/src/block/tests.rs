@@ -28,7 +28,7 @@ fn expands_to_calls_of_the_builder() {
             fn plan(&self) -> String {}
 
             /// Registers the tools, prompts and resources of this block.
-            #[allow(unreachable_pub, clippy::all, clippy::pedantic, reason = "the code is written by an attribute")]
+            #[allow(unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic, reason = "the code is written by an attribute")]
             pub fn handlers<__State>(builder: ::mcp_service::ServiceBuilder<__State>) -> ::mcp_service::ServiceBuilder<__State>
             where
                 __State: ::core::marker::Send + ::core::marker::Sync + 'static,
@@ -45,12 +45,15 @@ fn expands_to_calls_of_the_builder() {
                         #[doc = " How deep."]
                         depth: u32,
                     }
+                    fn call<'a>(
+                        state: &'a Garden,
+                        arguments: __Arguments,
+                        context: Context
+                    ) -> impl ::core::future::Future<Output = String> + 'a {
+                        <Garden>::dig(state, context, arguments.depth)
+                    }
                     with(
-                        ::mcp_service::Tool::new_async(
-                            "dig",
-                            async |state: &Self, arguments: __Arguments, context: Context|
-                                Self::dig(state, context, arguments.depth).await
-                        )
+                        ::mcp_service::Tool::new_async("dig", call)
                         .title("Dig")
                         .description("Digs a hole.")
                         .annotations({

@@ -1,6 +1,7 @@
 //! A future with an `Rc`.
 
-//~ RUSTC future cannot be sent between threads safely
+//~ MESSAGE is not an asynchronous handler
+//~ NOTE the future is `Send`
 //~ AT dig
 
 use mcp_service::handlers;
