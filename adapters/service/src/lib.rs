@@ -221,7 +221,8 @@
 //!   are required, and whether others are allowed; a tool with another schema is refused with
 //!   [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and clients that verify their files.
-//! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and resources.
+//! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and
+//!   resources.
 //! - `openapi`: tools from an OpenAPI document: see `openapi::OpenApi`.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with

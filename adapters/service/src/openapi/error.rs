@@ -11,7 +11,7 @@ pub enum OpenApiError {
     /// The version is neither 3.0 nor 3.1.
     Version(String),
     /// The document has more bytes than [`document_bytes`](super::OpenApiLimits::document_bytes).
-    Bytes(usize),
+    DocumentBytes(usize),
     /// The document has more operations than [`operations`](super::OpenApiLimits::operations).
     Operations(usize),
     /// The schemas have more values than [`total_schema_nodes`](super::OpenApiLimits::total_schema_nodes).
@@ -25,7 +25,7 @@ impl fmt::Display for OpenApiError {
         match self {
             Self::Invalid(why) => write!(f, "the document is not OpenAPI: {why}"),
             Self::Version(version) => write!(f, "OpenAPI {version} is not supported, but 3.0 and 3.1 are"),
-            Self::Bytes(max) => write!(f, "the document has more than {max} bytes"),
+            Self::DocumentBytes(max) => write!(f, "the document has more than {max} bytes"),
             Self::Operations(max) => write!(f, "the document has more than {max} operations"),
             Self::Schemas(max) => write!(f, "the schemas of the document have more than {max} values"),
             Self::BaseUrl(url) => write!(f, "{url:?} cannot be the base of an API"),

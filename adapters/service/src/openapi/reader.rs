@@ -28,7 +28,7 @@ type Read = (Vec<Operation>, Vec<RefusedOperation>);
 /// Reads a document.
 pub(super) fn read(json: &str, limits: &OpenApiLimits) -> Result<Read, OpenApiError> {
     if json.len() > limits.document_bytes {
-        return Err(OpenApiError::Bytes(limits.document_bytes));
+        return Err(OpenApiError::DocumentBytes(limits.document_bytes));
     }
     let root: Value = serde_json::from_str(json).map_err(|error| OpenApiError::Invalid(error.to_string()))?;
     let Some(version) = root.get("openapi").and_then(Value::as_str) else {

@@ -383,7 +383,7 @@ fn hostile_documents_are_bounded() {
     let used = measure(|| assert_eq!(OpenApi::parse(&document).expect_err("too much"), OpenApiError::Schemas(500_000)));
     assert!(used.bytes_max < 64 << 20, "{} bytes", used.bytes_max);
     let limits = OpenApiLimits { document_bytes: 100, ..OpenApiLimits::default() };
-    assert_eq!(OpenApi::parse_with(&document, limits).expect_err("too long"), OpenApiError::Bytes(100));
+    assert_eq!(OpenApi::parse_with(&document, limits).expect_err("too long"), OpenApiError::DocumentBytes(100));
 }
 
 #[test]
