@@ -130,7 +130,8 @@ fn rendered(errors: &[Value]) -> String {
     errors.iter().filter_map(|error| error["rendered"].as_str()).collect()
 }
 
-/// Compiles the files as programs of one package, which depends on this crate with a feature. Returns the output for each program.
+/// Compiles the files as programs of one package, which depends on this crate with a feature. Returns the output for
+/// each program.
 fn compile(feature: &str, files: &[PathBuf]) -> HashMap<String, Output> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
     let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui").join(feature);

@@ -38,8 +38,8 @@
 //! - The methods are GET, PUT, POST, DELETE and PATCH. Others are left out.
 //!
 //! Versions 3.0 and 3.1 in JSON are supported. Operations that cannot be tools are [refused](OpenApi::refused), each
-//! with a [reason](Refusal): parameters have the styles `simple` (paths and headers) and `form` (queries), or are JSON, and
-//! there are no cookies.
+//! with a [reason](Refusal): parameters have the styles `simple` (paths and headers) and `form` (queries), or are JSON,
+//! and there are no cookies.
 //!
 //! # Requests
 //!
