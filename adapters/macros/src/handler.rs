@@ -177,11 +177,10 @@ impl Handler {
     /// one, or else a closure or a function that calls it.
     fn handler(&self, service: &TokenStream, state: Option<&Type>, span: Span) -> (TokenStream, TokenStream) {
         let method = &self.method;
-        let has_own_order = match self.parameters.as_slice() {
-            [] | [Parameter::Context(_) | Parameter::Arguments(_)] => true,
-            [Parameter::Arguments(_), Parameter::Context(_)] => true,
-            _ => false,
-        };
+        let has_own_order = matches!(
+            self.parameters.as_slice(),
+            [] | [Parameter::Context(_) | Parameter::Arguments(_)] | [Parameter::Arguments(_), Parameter::Context(_)]
+        );
         if has_own_order {
             return (TokenStream::new(), quote_spanned!(span=> Self::#method));
         }

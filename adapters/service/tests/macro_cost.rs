@@ -44,8 +44,11 @@ impl ByHand {
     }
 }
 
+/// A function that sends a frame, and checks the output.
+type Exchange = Box<dyn FnMut(&str, &str)>;
+
 /// Returns a function that sends a frame to the service of the attribute, or to that of the builder.
-fn service(is_attribute: bool) -> Box<dyn FnMut(&str, &str)> {
+fn service(is_attribute: bool) -> Exchange {
     let builder = Service::builder("test", "1");
     if is_attribute {
         return Box::new(connect(builder.with_state(Echoer).register(Echoer::handlers)));

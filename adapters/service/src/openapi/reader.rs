@@ -25,6 +25,9 @@ const METHODS: [(&str, &str); 5] =
 /// What was read.
 type Read = (Vec<Operation>, Vec<RefusedOperation>);
 
+/// A part of an operation, with its schema, and where the document describes it.
+type Found<'a, T> = (T, Option<&'a Value>, &'a Value);
+
 /// Reads a document.
 pub(super) fn read(json: &str, limits: &OpenApiLimits) -> Result<Read, OpenApiError> {
     if json.len() > limits.document_bytes {
@@ -166,11 +169,7 @@ impl<'a> Reader<'a> {
 
     /// Returns the parameters of an operation with their schemas and definitions. Those of the operation replace those
     /// of the path.
-    fn parameters(
-        &self,
-        item: &'a Value,
-        operation: &'a Value,
-    ) -> Result<Vec<(Parameter, Option<&'a Value>, &'a Value)>, Refusal> {
+    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<Found<'a, Parameter>>, Refusal> {
         let lists = [operation.get("parameters"), item.get("parameters")];
         let lists = lists
             .into_iter()
@@ -197,7 +196,7 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the media type, the schema and the definition of the request body.
-    fn body(&self, operation: &'a Value) -> Result<Option<(String, Option<&'a Value>, &'a Value)>, Refusal> {
+    fn body(&self, operation: &'a Value) -> Result<Option<Found<'a, String>>, Refusal> {
         let Some(body) = operation.get("requestBody") else { return Ok(None) };
         let body = self.document.resolve(body)?;
         let content = body.get("content").and_then(Value::as_object);
