@@ -6,6 +6,8 @@
 //! ```
 
 use std::error::Error;
+#[cfg(not(test))]
+use std::io::Write;
 
 use axum::{
     Router,
@@ -135,8 +137,7 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn Error>> {
 #[cfg(not(test))]
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    for line in run().await? {
-        println!("{line}");
-    }
+    let mut out = std::io::stdout();
+    run().await?.iter().try_for_each(|line| writeln!(out, "{line}"))?;
     Ok(())
 }
