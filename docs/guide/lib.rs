@@ -40,7 +40,10 @@ pages! {
     http: "src/http.md";
     input: "src/input.md";
     introduction: "src/introduction.md";
+    macros: "src/macros.md";
+    macros_crate: "../../adapters/macros/README.md";
     middleware: "src/middleware.md";
+    openapi: "src/openapi.md";
     prompts: "src/prompts.md";
     readme: "../../README.md";
     resources: "src/resources.md";

@@ -221,6 +221,9 @@
 //!   are required, and whether others are allowed; a tool with another schema is refused with
 //!   [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and clients that verify their files.
+//! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and
+//!   resources.
+//! - `openapi`: tools from an OpenAPI document: see `openapi::OpenApi`.
 //! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with
 //!   `outcome` (`result`, `failed`, `input_requests`, `error`, `cancelled`) and `code`. Handlers run in it. A
@@ -239,6 +242,8 @@ pub mod driver_api;
 mod inbound;
 mod json_schema;
 pub mod layers;
+#[cfg(feature = "openapi")]
+pub mod openapi;
 mod outbound;
 pub mod proxy;
 mod server;
@@ -280,6 +285,9 @@ pub use inbound::{
     task_policy::TaskPolicy,
 };
 pub use json_schema::{OutputSchema, SchemaError};
+#[cfg(feature = "macros")]
+pub use mcp_macros::handlers;
+pub use mcp_proto::schema::ToolAnnotations;
 pub use outbound::subscriptions::Subscriptions;
 pub use outbound::{
     calls::Calls,
@@ -290,6 +298,9 @@ pub use outbound::{
 /// The crate to derive [`JsonSchema`](schemars::JsonSchema) for arguments, in the version that this crate supports.
 #[cfg(feature = "schemas")]
 pub use schemars;
+/// The crate whose derives [`handlers`](macro@handlers) uses for the types of arguments.
+#[cfg(feature = "macros")]
+pub use serde;
 #[cfg(feature = "skills")]
 pub use server::skill::Skill;
 pub use server::{

@@ -1,54 +1,12 @@
 //! The allocations of a call in a service, with and without middleware, besides those of the connection.
 
-use std::sync::{Arc, Mutex};
+mod exchange;
 
 use allocation_counter::measure;
-use mcp_proto::{
-    codec::Frame,
-    connection::{Connection, Event, Server, ServerRole},
-    rpc::Timestamp,
-    wire::JsonObject,
-};
-use mcp_service::{
-    Application, Completed, ConnectionHandle, Deferred, Failure, IncomingRequest, Middleware, Next, ServerSession,
-    Service, ServiceBuilder, Tool, Waiters,
-};
+use mcp_proto::wire::JsonObject;
+use mcp_service::{Completed, Deferred, Failure, IncomingRequest, Middleware, Next, Service, ServiceBuilder, Tool};
 
-/// A connection on one thread.
-struct Wire {
-    connection: Mutex<Server>,
-    waiters: Waiters,
-}
-
-impl ConnectionHandle<ServerRole> for Wire {
-    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ServerRole>, Timestamp)) {
-        f(&mut self.connection.lock().expect("no panic"), Timestamp::ZERO);
-    }
-
-    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ServerRole>)) {
-        f(&self.connection.lock().expect("no panic"));
-    }
-
-    fn waiters(&self) -> &Waiters {
-        &self.waiters
-    }
-}
-
-/// Handles a frame, runs its job, and writes the output to `out`.
-fn exchange(
-    wire: &Wire,
-    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
-    session: &ServerSession,
-    frame: &str,
-    out: &mut Vec<u8>,
-) {
-    let event = wire.connection.lock().expect("no panic").handle_frame(Timestamp::ZERO, Frame::new(frame.as_bytes()));
-    if let Some(job) = event.and_then(|event: Event<'_>| session.handle(connection, event)) {
-        job.run();
-    }
-    out.clear();
-    while wire.connection.lock().expect("no panic").poll_transmit(out).is_some() {}
-}
+use exchange::{call, connect};
 
 #[derive(serde::Deserialize)]
 struct Echo {
@@ -63,32 +21,6 @@ fn echo() -> ServiceBuilder {
     Service::builder("test", "1")
         .tool(Tool::with_schema("sync", schema(), |echo: Echo| echo.message))
         .tool(Tool::with_schema_async("async", schema(), async |echo: Echo| echo.message))
-}
-
-/// Returns a function that sends a frame to a service and checks that the output contains a text.
-fn connect(builder: ServiceBuilder) -> impl FnMut(&str, &str) {
-    let service = builder.build().expect("two tools");
-    let session = service.session();
-    let server = Server::new(service.config(), Timestamp::ZERO);
-    let wire = Arc::new(Wire { connection: Mutex::new(server), waiters: Waiters::new() });
-    let connection: Arc<dyn ConnectionHandle<ServerRole>> = wire.clone();
-    let mut out = Vec::new();
-    let mut send = move |frame: &str, expected: &str| {
-        exchange(&wire, &connection, &session, frame, &mut out);
-        assert!(std::str::from_utf8(&out).expect("text").contains(expected), "{:?}", String::from_utf8_lossy(&out));
-    };
-    send(
-        r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#,
-        "2025-06-18",
-    );
-    send(r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#, "");
-    send
-}
-
-fn call(tool: &str, message: &str) -> String {
-    format!(
-        r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"{tool}","arguments":{{"message":"{message}"}}}}}}"#
-    )
 }
 
 /// A middleware that does nothing, as a function.

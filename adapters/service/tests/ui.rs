@@ -5,6 +5,7 @@
 //! - `//~ MESSAGE text` is an error whose message is one of this crate and contains the text.
 //! - `//~ RUSTC text` is an error whose message is one of the compiler: it has this code, or contains the text.
 //! - `//~ LABEL text` and `//~ NOTE text` are in a label and in a note of the error above.
+//! - `//~ AT text` is the text that the error above points at.
 //!
 //! There are no other errors. A file without such comments compiles. Only words of this crate and codes of the compiler
 //! are compared, and no positions, since these differ between versions of the compiler.
@@ -39,7 +40,11 @@ fn mistakes_are_explained() {
         .filter(|path| path.extension().is_some_and(|end| end == "rs"))
         .collect();
     files.sort();
-    let mut outputs = compile(&files);
+    // Messages name types by shorter paths without the re-exports of the feature `macros`.
+    let (of_attribute, others): (Vec<_>, Vec<_>) =
+        files.iter().cloned().partition(|path| name(path).starts_with("macro_"));
+    let mut outputs = compile("schemas", &others);
+    outputs.extend(compile("macros", &of_attribute));
     let table = fs::read_to_string(folder.join("README.md")).expect("the table");
     let mut report = String::new();
     for path in &files {
@@ -67,7 +72,7 @@ fn expected(path: &Path) -> Vec<Expected> {
         let entry = (kind.to_owned(), text.to_owned());
         match kind {
             "MESSAGE" | "RUSTC" => errors.push(vec![entry]),
-            "LABEL" | "NOTE" => errors.last_mut().expect("an error above").push(entry),
+            "LABEL" | "NOTE" | "AT" => errors.last_mut().expect("an error above").push(entry),
             _ => panic!("{}: unknown comment {line:?}", path.display()),
         }
     }
@@ -108,18 +113,28 @@ fn has(error: &Value, (kind, text): &(String, String)) -> bool {
         "MESSAGE" => contains(&error["message"]),
         "RUSTC" => error["code"]["code"] == text.as_str() || contains(&error["message"]),
         "LABEL" => any(&error["spans"], "label"),
+        "AT" => error["spans"].as_array().is_some_and(|spans| spans.iter().any(|span| is_at(span, text))),
         _ => any(&error["children"], "message"),
     }
+}
+
+/// Returns whether the main place of an error is this text, in one line.
+fn is_at(span: &Value, text: &str) -> bool {
+    let line = &span["text"][0];
+    let column = |key: &str| line[key].as_u64().and_then(|column| usize::try_from(column - 1).ok());
+    let highlighted = || line["text"].as_str()?.get(column("highlight_start")?..column("highlight_end")?);
+    span["is_primary"] == true && highlighted() == Some(text)
 }
 
 fn rendered(errors: &[Value]) -> String {
     errors.iter().filter_map(|error| error["rendered"].as_str()).collect()
 }
 
-/// Compiles the files as programs of one package, which depends on this crate. Returns the output for each program.
-fn compile(files: &[PathBuf]) -> HashMap<String, Output> {
+/// Compiles the files as programs of one package, which depends on this crate with a feature. Returns the output for
+/// each program.
+fn compile(feature: &str, files: &[PathBuf]) -> HashMap<String, Output> {
     let here = Path::new(env!("CARGO_MANIFEST_DIR"));
-    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui");
+    let package = Path::new(env!("CARGO_TARGET_TMPDIR")).join("ui").join(feature);
     let mut manifest = format!(
         r#"
             package = {{ name = "ui", version = "0.0.0", edition = "2024", autobins = false }}
@@ -127,7 +142,7 @@ fn compile(files: &[PathBuf]) -> HashMap<String, Output> {
             profile.dev.debug = false
 
             [dependencies]
-            mcp-service = {{ path = {here:?}, default-features = false, features = ["schemas"] }}
+            mcp-service = {{ path = {here:?}, default-features = false, features = [{feature:?}] }}
             schemars = "1"
             serde = {{ version = "1", features = ["derive"] }}
         "#
@@ -142,7 +157,7 @@ fn compile(files: &[PathBuf]) -> HashMap<String, Output> {
         fs::write(package.join("Cargo.lock"), lock).expect("a lock file");
     }
     let run = Command::new(env::var_os("CARGO").unwrap_or_else(|| "cargo".into()))
-        .args(["check", "--offline", "--quiet", "--keep-going", "--message-format=json", "--target-dir", "target"])
+        .args(["check", "--offline", "--quiet", "--keep-going", "--message-format=json", "--target-dir", "../target"])
         .env("CARGO_INCREMENTAL", "0")
         // Lints of the caller would be errors that no file names.
         .env_remove("RUSTFLAGS")

@@ -3,7 +3,7 @@
 use super::Crate;
 
 /// The published crates, lowest first.
-pub const CRATES: [Crate; 7] = [
+pub const CRATES: [Crate; 8] = [
     Crate {
         name: "mcp-proto",
         folder: "core",
@@ -28,6 +28,11 @@ pub const CRATES: [Crate; 7] = [
         ],
     },
     Crate {
+        name: "mcp-macros",
+        folder: "adapters/macros",
+        rooms: &[&["item_attribute", "template"], &["parameters"], &["handler"], &["block"]],
+    },
+    Crate {
         name: "mcp-service",
         folder: "adapters/service",
         rooms: &[
@@ -39,7 +44,7 @@ pub const CRATES: [Crate; 7] = [
             &["inbound"],
             &["tasks"],
             &["client", "server"],
-            &["layers", "proxy"],
+            &["layers", "openapi", "proxy"],
             &["testing"],
         ],
     },

@@ -14,8 +14,9 @@ use std::fs;
 use mcp_tests::workspace;
 
 /// The published crates: package and folder.
-const CRATES: [(&str, &str); 6] = [
+const CRATES: [(&str, &str); 7] = [
     ("mcp-proto", "core"),
+    ("mcp-macros", "adapters/macros"),
     ("mcp-service", "adapters/service"),
     ("mcp-driver", "adapters/driver"),
     ("mcp-blocking", "adapters/blocking"),

@@ -102,13 +102,8 @@ const UNSUPPORTED: &str = "it contains more than the types of the members of an 
                       that takes the feature `schemas` of mcp-service";
 
 impl Checker {
-    /// Compiles a schema of the application.
-    pub(crate) fn new(schema: &JsonObject) -> Result<Self, SchemaError> {
-        Self::of(schema, true)
-    }
-
     /// Compiles a schema of the application, or one of a peer, which has limits.
-    fn of(schema: &JsonObject, is_ours: bool) -> Result<Self, SchemaError> {
+    pub(crate) fn of(schema: &JsonObject, is_ours: bool) -> Result<Self, SchemaError> {
         let schema = RawJson::from(schema);
         if let Some(dialect) = schema.member("$schema") {
             let known = dialect.clone().into_text();

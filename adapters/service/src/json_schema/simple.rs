@@ -249,7 +249,7 @@ mod tests {
         ];
         for schema in [&open, &closed] {
             let simple = simple(schema).expect("it is simple");
-            let checker = Checker::new(&JsonObject::new(schema).expect("an object")).expect("it is valid");
+            let checker = Checker::of(&JsonObject::new(schema).expect("an object"), true).expect("it is valid");
             let check = |text: &str, is_doubtful: bool| {
                 let object = JsonObject::parse(text).expect("an object");
                 let object = RawJson::from(&object);

@@ -156,6 +156,23 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
+    /// Applies a function that registers items. It keeps a chain of calls whole, for example with the function that the
+    /// attribute `handlers` writes (feature `macros`).
+    ///
+    /// ```
+    /// use mcp_service::{Service, ServiceBuilder, Tool};
+    ///
+    /// fn greetings(builder: ServiceBuilder) -> ServiceBuilder {
+    ///     builder.tool(Tool::new("hello", || "Hello!")).tool(Tool::new("bye", || "Bye!"))
+    /// }
+    ///
+    /// let service = Service::builder("greeter", "1.0.0").register(greetings).build()?;
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    pub fn register(self, f: impl FnOnce(Self) -> Self) -> Self {
+        f(self)
+    }
+
     /// Registers a skill, with all of its files.
     #[cfg(feature = "skills")]
     pub fn skill(mut self, skill: super::skill::Skill) -> Self {

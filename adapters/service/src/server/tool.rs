@@ -61,6 +61,8 @@ pub struct Tool<S: HandlerState = ()> {
     checks: Checks,
     /// Whether another server runs the tool, which checks names, arguments and results itself.
     is_forwarded: bool,
+    /// Whether the schemas are not those of the application, so that checks with them have the limits of a peer's.
+    has_foreign_schemas: bool,
 }
 
 /// The schemas of a tool, once it is registered.
@@ -183,6 +185,7 @@ impl<S: HandlerState> Tool<S> {
             call,
             checks: Checks::default(),
             is_forwarded: false,
+            has_foreign_schemas: false,
         }
     }
 
@@ -260,9 +263,20 @@ impl<S: HandlerState> Tool<S> {
 
     /// Returns the tool with the state of its handler.
     pub(super) fn bind(self, state: S) -> Tool {
-        let Self { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded } = self;
+        let Self {
+            about,
+            requires,
+            scopes,
+            task_start,
+            tasks,
+            headers,
+            call,
+            checks,
+            is_forwarded,
+            has_foreign_schemas,
+        } = self;
         let call = call.with_state(state);
-        Tool { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded }
+        Tool { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded, has_foreign_schemas }
     }
 }
 
@@ -313,7 +327,14 @@ impl Tool {
             call: Call { kind: self.kind(), run: Box::new(run) },
             checks: Checks::default(),
             is_forwarded: self.is_forwarded,
+            has_foreign_schemas: self.has_foreign_schemas,
         }
+    }
+
+    /// Makes checks with the schemas have the limits that those with schemas of peers have.
+    #[cfg(feature = "openapi")]
+    pub(crate) fn with_foreign_schemas(self) -> Self {
+        Self { has_foreign_schemas: true, ..self }
     }
 
     /// Checks the tool, and compiles its schemas.
@@ -338,7 +359,8 @@ impl Tool {
         }
         self.headers =
             HeaderParam::of_schema(&RawJson::from(&self.about.input_schema)).map_err(|why| error(why.to_string()))?;
-        let checker = |schema: &JsonObject| Checker::new(schema).map_err(|why| error(why.to_string()));
+        let is_ours = !self.has_foreign_schemas;
+        let checker = |schema: &JsonObject| Checker::of(schema, is_ours).map_err(|why| error(why.to_string()));
         let input = Some(checker(&self.about.input_schema)?);
         let output = self.about.output_schema.as_ref().map(checker).transpose()?;
         self.checks = Checks { input, output };

@@ -1,0 +1,78 @@
+//! Requests and responses, which an HTTP client of the application exchanges.
+
+use std::fmt;
+
+/// An HTTP request that the application sends.
+#[derive(Clone, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpRequest {
+    /// The method, in upper case.
+    pub method: &'static str,
+    /// The absolute URL, percent-encoded: the base URL, the path and the query.
+    pub url: String,
+    /// The headers: those that are arguments, and `Content-Type` if there is a body. Names are in lower case and not
+    /// more than once, values are visible ASCII, spaces and tabs.
+    pub headers: Vec<(String, String)>,
+    /// The body, which is JSON.
+    pub body: Option<Vec<u8>>,
+    /// The most bytes of the body of the response. A client stops reading there; a larger body fails the call.
+    pub max_response_bytes: usize,
+}
+
+impl fmt::Debug for HttpRequest {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        // Arguments may be confidential.
+        f.debug_struct("HttpRequest").field("method", &self.method).finish_non_exhaustive()
+    }
+}
+
+/// An HTTP response that the application has received.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[non_exhaustive]
+pub struct HttpResponse {
+    /// The status.
+    pub status: u16,
+    /// The headers. Only `Content-Type` is used.
+    pub headers: Vec<(String, String)>,
+    /// The body, without content codings.
+    pub body: Vec<u8>,
+}
+
+impl HttpResponse {
+    /// Creates a response without headers and body.
+    #[must_use]
+    pub fn new(status: u16) -> Self {
+        Self { status, ..Self::default() }
+    }
+
+    /// Adds a header.
+    #[must_use]
+    pub fn header(mut self, name: impl Into<String>, value: impl Into<String>) -> Self {
+        self.headers.push((name.into(), value.into()));
+        self
+    }
+
+    /// Sets the body.
+    #[must_use]
+    pub fn body(mut self, body: impl Into<Vec<u8>>) -> Self {
+        self.body = body.into();
+        self
+    }
+
+    /// Returns the media type in lower case, without parameters.
+    pub(super) fn media_type(&self) -> String {
+        let is_type = |name: &str| name.eq_ignore_ascii_case("content-type");
+        let value = self.headers.iter().find(|(name, _)| is_type(name)).map_or("", |(_, value)| value);
+        essence(value)
+    }
+}
+
+/// Returns a media type in lower case, without parameters.
+pub(super) fn essence(media_type: &str) -> String {
+    media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+}
+
+/// Returns whether a media type, without parameters, is JSON.
+pub(super) fn is_json(essence: &str) -> bool {
+    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+}

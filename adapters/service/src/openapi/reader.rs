@@ -1,0 +1,288 @@
+//! Reads the operations of a document.
+
+use std::collections::HashSet;
+
+use mcp_proto::wire::JsonObject;
+use serde_json::{Map, Value, json};
+
+use super::{
+    encode::is_dot_segment,
+    error::{OpenApiError, Refusal, RefusedOperation},
+    http::{essence, is_json},
+    limits::OpenApiLimits,
+    names::Names,
+    operation::{Body, Operation, PathPart},
+    parameter::{Parameter, Place},
+    references::Document,
+    schema::Schemas,
+};
+use crate::json_schema::Checker;
+
+/// The methods whose operations become tools.
+const METHODS: [(&str, &str); 5] =
+    [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
+
+/// What was read.
+type Read = (Vec<Operation>, Vec<RefusedOperation>);
+
+/// A part of an operation, with its schema, and where the document describes it.
+type Found<'a, T> = (T, Option<&'a Value>, &'a Value);
+
+/// Reads a document.
+pub(super) fn read(json: &str, limits: &OpenApiLimits) -> Result<Read, OpenApiError> {
+    if json.len() > limits.document_bytes {
+        return Err(OpenApiError::DocumentBytes(limits.document_bytes));
+    }
+    let root: Value = serde_json::from_str(json).map_err(|error| OpenApiError::Invalid(error.to_string()))?;
+    let Some(version) = root.get("openapi").and_then(Value::as_str) else {
+        return Err(OpenApiError::Invalid("it does not say \"openapi\"".into()));
+    };
+    let is_3_0 = match version.get(..4) {
+        Some("3.0.") => true,
+        Some("3.1.") => false,
+        _ => return Err(OpenApiError::Version(version.chars().take(20).collect())),
+    };
+    let document = Document { root, is_3_0 };
+    let empty = Map::new();
+    let paths = match document.root.get("paths") {
+        None => &empty,
+        Some(paths) => paths.as_object().ok_or_else(|| OpenApiError::Invalid("\"paths\" is not an object".into()))?,
+    };
+    // A path may be a reference, so its operations are counted where it leads.
+    let mut all = Vec::new();
+    let mut refused = Vec::new();
+    for (path, item) in paths {
+        match document.resolve(item) {
+            Ok(item) => {
+                let found = METHODS.iter().filter_map(|(key, method)| Some((*method, path, item, item.get(*key)?)));
+                all.extend(found);
+            }
+            Err(why) => refused.push(RefusedOperation { method: "any", path: path.clone(), why }),
+        }
+        if all.len() + refused.len() > limits.operations {
+            return Err(OpenApiError::Operations(limits.operations));
+        }
+    }
+    let mut reader =
+        Reader { document: &document, limits, credentials: credentials(&document), names: Names::default() };
+    let (mut operations, mut total_nodes) = (Vec::new(), 0_usize);
+    for (method, path, item, operation) in all {
+        let mut nodes = 0;
+        match reader.operation(method, path, item, operation, &mut nodes) {
+            Ok(operation) => operations.push(operation),
+            Err(why) => refused.push(RefusedOperation { method, path: path.clone(), why }),
+        }
+        total_nodes += nodes;
+        if total_nodes > limits.total_schema_nodes {
+            return Err(OpenApiError::Schemas(limits.total_schema_nodes));
+        }
+    }
+    Ok((operations, refused))
+}
+
+/// Returns the places and names of parameters that are keys of security schemes. Names of headers are in lower case.
+fn credentials(document: &Document) -> HashSet<(String, String)> {
+    let schemes = document.root.pointer("/components/securitySchemes").and_then(Value::as_object);
+    let key = |scheme: &Value| {
+        let scheme = document.resolve(scheme).ok()?;
+        let text = |key: &str| scheme.get(key).and_then(Value::as_str);
+        let (kind, place, name) = (text("type")?, text("in")?, text("name")?);
+        (kind == "apiKey").then(|| key_of(place, name))
+    };
+    schemes.into_iter().flat_map(Map::values).filter_map(key).collect()
+}
+
+/// Returns what identifies a parameter.
+fn key_of(place: &str, name: &str) -> (String, String) {
+    let name = if place == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
+    (place.to_owned(), name)
+}
+
+struct Reader<'a> {
+    document: &'a Document,
+    limits: &'a OpenApiLimits,
+    /// The parameters that only the application sets.
+    credentials: HashSet<(String, String)>,
+    names: Names,
+}
+
+impl<'a> Reader<'a> {
+    fn operation(
+        &mut self,
+        method: &'static str,
+        path: &str,
+        item: &'a Value,
+        operation: &'a Value,
+        nodes: &mut usize,
+    ) -> Result<Operation, Refusal> {
+        let text =
+            |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+        if !operation.is_object() {
+            return Err(Refusal::Invalid("the operation".into()));
+        }
+        let found = self.parameters(item, operation)?;
+        let mut inputs = Schemas::new(self.document, self.limits, nodes);
+        let (mut names, mut properties, mut required) = (Names::default(), Map::new(), Vec::new());
+        let mut parameters = Vec::new();
+        for (mut parameter, schema, about) in found {
+            parameter.argument = names.unique(&parameter.name);
+            let schema = schema.map_or_else(|| Ok(json!({})), |schema| inputs.convert(schema))?;
+            let description = about.get("description").and_then(Value::as_str);
+            properties.insert(parameter.argument.clone(), described(schema, description));
+            if parameter.is_required {
+                required.push(parameter.argument.clone());
+            }
+            parameters.push(parameter);
+        }
+        let mut body = None;
+        if let Some((media_type, schema, about)) = self.body(operation)? {
+            let argument = names.unique("body");
+            let schema = schema.map_or_else(|| Ok(json!({})), |schema| inputs.convert(schema))?;
+            let description = about.get("description").and_then(Value::as_str);
+            properties.insert(argument.clone(), described(schema, description));
+            if about.get("required").and_then(Value::as_bool) == Some(true) {
+                required.push(argument.clone());
+            }
+            body = Some(Body { argument, media_type });
+        }
+        let mut input = json!({"type": "object", "properties": properties, "additionalProperties": false});
+        if !required.is_empty() {
+            input["required"] = required.into();
+        }
+        let input_schema = checked(with_definitions(input, inputs.definitions()?))?;
+        let output_schema = self.output(operation, nodes)?.map(checked).transpose()?;
+        let parts = parts(path, &parameters)?;
+        let id = text("operationId").map_or_else(|| format!("{}{path}", method.to_lowercase()), str::to_owned);
+        let description: Vec<_> = [text("summary"), text("description")].into_iter().flatten().collect();
+        Ok(Operation {
+            name: self.names.unique(&id),
+            description: description.join("\n\n"),
+            method,
+            path: path.to_owned(),
+            parts,
+            parameters,
+            body,
+            input_schema,
+            output_schema,
+        })
+    }
+
+    /// Returns the parameters of an operation with their schemas and definitions. Those of the operation replace those
+    /// of the path.
+    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<Found<'a, Parameter>>, Refusal> {
+        let lists = [operation.get("parameters"), item.get("parameters")];
+        let lists = lists
+            .into_iter()
+            .flatten()
+            .map(|list| list.as_array().ok_or_else(|| Refusal::Invalid("\"parameters\"".into())));
+        let lists: Vec<_> = lists.collect::<Result<_, _>>()?;
+        if lists.iter().map(|list| list.len()).sum::<usize>() > self.limits.parameters {
+            return Err(Refusal::Parameters(self.limits.parameters));
+        }
+        let is_credential = |place: &str, name: &str| self.credentials.contains(&key_of(place, name));
+        let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
+        for about in lists.into_iter().flatten() {
+            let about = self.document.resolve(about)?;
+            let key = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default();
+            // Headers that differ in case only are one header.
+            if !seen.insert(key_of(key("in"), key("name"))) {
+                continue;
+            }
+            if let Some((parameter, schema)) = Parameter::read(self.document, about, is_credential)? {
+                parameters.push((parameter, schema, about));
+            }
+        }
+        Ok(parameters)
+    }
+
+    /// Returns the media type, the schema and the definition of the request body.
+    fn body(&self, operation: &'a Value) -> Result<Option<Found<'a, String>>, Refusal> {
+        let Some(body) = operation.get("requestBody") else { return Ok(None) };
+        let body = self.document.resolve(body)?;
+        let content = body.get("content").and_then(Value::as_object);
+        let content = content.ok_or_else(|| Refusal::Invalid("the request body".into()))?;
+        match content.iter().find(|(media_type, _)| is_json(&essence(media_type))) {
+            Some((media_type, about)) => Ok(Some((essence(media_type), about.get("schema"), body))),
+            None => Err(Refusal::MediaType(content.keys().take(5).cloned().collect::<Vec<_>>().join(", "))),
+        }
+    }
+
+    /// Returns the schema of results, if there is one successful response and it is a JSON object.
+    fn output(&self, operation: &'a Value, nodes: &mut usize) -> Result<Option<Value>, Refusal> {
+        let responses = operation.get("responses").and_then(Value::as_object);
+        let mut successful = responses.into_iter().flatten().filter(|(status, _)| status.starts_with('2'));
+        let (Some((_, response)), None) = (successful.next(), successful.next()) else { return Ok(None) };
+        let Some(content) = self.document.resolve(response)?.get("content").and_then(Value::as_object) else {
+            return Ok(None);
+        };
+        let mut content = content.iter();
+        let (Some((media_type, about)), None) = (content.next(), content.next()) else { return Ok(None) };
+        let Some(schema) = about.get("schema").filter(|_| is_json(&essence(media_type))) else { return Ok(None) };
+        let mut schemas = Schemas::new(self.document, self.limits, nodes);
+        let Some(schema) = schemas.object(schema)? else { return Ok(None) };
+        Ok(Some(with_definitions(schema, schemas.definitions()?)))
+    }
+}
+
+/// Returns a schema with a description, unless it has one.
+fn described(mut schema: Value, description: Option<&str>) -> Value {
+    let Some(description) = description else { return schema };
+    if schema == true {
+        schema = json!({});
+    }
+    if let Some(members) = schema.as_object_mut() {
+        members.entry("description").or_insert_with(|| description.into());
+    }
+    schema
+}
+
+fn with_definitions(mut schema: Value, definitions: Map<String, Value>) -> Value {
+    if !definitions.is_empty() {
+        schema["$defs"] = definitions.into();
+    }
+    schema
+}
+
+/// Returns a schema that can be checked at a bounded cost.
+fn checked(schema: Value) -> Result<JsonObject, Refusal> {
+    let schema = JsonObject::new(&schema).map_err(|error| Refusal::Schema(error.to_string()))?;
+    Checker::of(&schema, false).map_err(|why| Refusal::Schema(why.to_string()))?;
+    Ok(schema)
+}
+
+/// Splits a path into texts and parameters.
+fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal> {
+    let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._~/!$&'()*+,;=:@%".contains(c);
+    if !path.starts_with('/') || path.split('/').any(is_dot_segment) {
+        return Err(Refusal::Path);
+    }
+    let mut parts = Vec::new();
+    let mut used = HashSet::new();
+    for piece in path.split_inclusive(['{', '}']) {
+        match piece.strip_suffix('}') {
+            Some(name) if parts.last() == Some(&PathPart::Text("{".into())) => {
+                let found = parameters.iter().position(|known| known.place == Place::Path && known.name == name);
+                let number = found.ok_or(Refusal::Path)?;
+                parts.pop();
+                parts.push(PathPart::Parameter(number));
+                used.insert(number);
+            }
+            Some(_) => return Err(Refusal::Path),
+            None => {
+                let text = piece.strip_suffix('{').unwrap_or(piece);
+                if !text.chars().all(is_allowed) {
+                    return Err(Refusal::Path);
+                }
+                parts.push(PathPart::Text(text.to_owned()));
+                if piece.ends_with('{') {
+                    parts.push(PathPart::Text("{".into()));
+                }
+            }
+        }
+    }
+    let is_used = |(number, parameter): (usize, &Parameter)| parameter.place != Place::Path || used.contains(&number);
+    if parts.contains(&PathPart::Text("{".into())) || !parameters.iter().enumerate().all(is_used) {
+        return Err(Refusal::Path);
+    }
+    Ok(parts)
+}

@@ -1,0 +1,18 @@
+//! An argument that the attribute does not have.
+
+//~ MESSAGE unknown argument `titel`: #[tool] takes `name`, `title`, `description`
+//~ AT titel
+
+use mcp_service::handlers;
+
+struct Garden;
+
+#[handlers]
+impl Garden {
+    #[tool(titel = "Dig")]
+    fn dig(&self, depth: u32) -> u32 {
+        depth
+    }
+}
+
+fn main() {}
