@@ -103,7 +103,10 @@ async fn ask<R: DeserializeOwned>(
         Some(origin) => shared.calls.get((connection, origin.call)),
         None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
-    let entry = entry.ok_or_else(unknown)?;
+    let Some(entry) = entry else {
+        shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
+        return Err(unknown());
+    };
     let is_input = origin.is_some();
     let call = entry.clone();
     let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
