@@ -196,9 +196,11 @@ impl Backend {
         if std::mem::replace(&mut lock(&shared.link).is_removed, true) {
             return;
         }
-        lock(&shared.offers).clear(&service);
+        let offered = lock(&shared.offers).clear(&service);
         let own = Arc::as_ptr(shared).addr();
         write(&service.0.catalog).remove_unlisted(|template| template.is_of(own));
+        service.list_changed(&offered.changed);
+        service.0.composition.follow_unlisted();
         service.0.composition.release_server(&shared.name, &shared.prefix);
         shared.wake.notify_all();
         shared.changed.notify_all();
