@@ -49,7 +49,7 @@ pub(super) struct CallEntry {
     context: Mutex<Context>,
     questions: Mutex<Questions>,
     /// Waits for questions.
-    asked: WaitQueue,
+    waiters: WaitQueue,
     /// The id under which it waits for the client, once it has.
     id: OnceLock<String>,
     /// The error with which an input request was refused (2026-07-28). It ends the call.
@@ -72,7 +72,7 @@ impl CallEntry {
         Arc::new(Self {
             context: Mutex::new(context),
             questions: Mutex::default(),
-            asked: WaitQueue::default(),
+            waiters: WaitQueue::default(),
             id: OnceLock::new(),
             refused: OnceLock::new(),
             is_open: AtomicBool::new(false),
@@ -130,7 +130,7 @@ impl CallEntry {
             questions.expected = open.max(1);
             questions.waiting.push(Question { name, question, answer: answer.clone() });
         }
-        self.asked.notify_all();
+        self.waiters.notify_all();
         Some(answer)
     }
 
@@ -142,7 +142,7 @@ impl CallEntry {
             let is_complete = !questions.waiting.is_empty() && questions.waiting.len() >= questions.expected;
             is_complete.then(|| std::mem::take(&mut questions.waiting))
         };
-        self.asked.wait_for(take).await
+        self.waiters.wait_for(take).await
     }
 
     /// Puts questions back that the client has not responded to yet.
@@ -158,7 +158,7 @@ impl CallEntry {
         let mut questions = lock(&self.questions);
         questions.expected = questions.expected.saturating_sub(1).max(1);
         drop(questions);
-        self.asked.notify_all();
+        self.waiters.notify_all();
     }
 }
 

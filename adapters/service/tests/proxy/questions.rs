@@ -148,9 +148,9 @@ fn send_late(world: &mut World) {
 
 fn got_late(world: &World, client: usize) -> bool {
     let transcript = world.clients[client].transcript().to_string();
-    let (asked, logged) = (transcript.contains("Who is late?"), transcript.contains(r#""data":"late""#));
-    assert_eq!(asked, logged, "{transcript}");
-    asked
+    let (requested, logged) = (transcript.contains("Who is late?"), transcript.contains(r#""data":"late""#));
+    assert_eq!(requested, logged, "{transcript}");
+    requested
 }
 
 #[test]
