@@ -58,7 +58,7 @@ impl Supervisor {
     /// Why the server could not be started in the first place, or [`Error::GivenUp`].
     pub fn client(&self) -> Result<Client, Error> {
         let start = || async {
-            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            let options = self.clients.next_options(&self.options);
             Client::spawn_with(self.command.clone(), &self.host, &options)
         };
         let sleep = |time| async move { thread::sleep(time) };
