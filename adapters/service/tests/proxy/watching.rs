@@ -188,7 +188,7 @@ fn a_subscription_that_begins_is_not_given_up_for_another_one() {
     assert_eq!(take(&heard), ["back+test://a"]);
 }
 
-/// Takes all subscriptions that the backend allows on one connection. Each change of those of the proxy needs a new one.
+/// Takes all subscriptions that the backend allows on one connection. Each change of those of the proxy needs another.
 fn fill_subscriptions(world: &mut World) -> Vec<mcp_service::Subscription> {
     let mut open = Vec::new();
     loop {
