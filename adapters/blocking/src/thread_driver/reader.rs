@@ -58,49 +58,37 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        if mem::take(&mut self.holds) {
-            let mut state = self.driver.lock();
+        let Self { driver, connection, input, line_reader, sniffer, message, has_message, has_received, holds, filled } =
+            self;
+        if mem::take(holds) {
+            let mut state = driver.lock();
             state.held = false;
-            self.driver.after_change(state);
+            driver.after_change(state);
         }
         if may_wait {
-            self.driver.wait_for_room();
+            driver.wait_for_room();
         }
-        let more = match self.filled.take() {
+        let more = match filled.take() {
             Some(more) => more,
-            None => self.fill(may_wait)?,
-        };
-        self.dispatch_frames(more);
-        Ok(more || self.filled.is_some())
-    }
-
-    /// Reads input, and returns whether more may follow.
-    fn fill(&mut self, may_wait: bool) -> io::Result<bool> {
-        match &mut self.input {
-            Input::Bytes(source) => {
-                if may_wait && self.line_reader.has_begun() {
-                    self.driver.wait_for_rest();
+            None => match input {
+                Input::Bytes(source) => {
+                    if may_wait && line_reader.has_begun() {
+                        driver.wait_for_rest();
+                    }
+                    let buffer = line_reader.spare_capacity();
+                    let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
+                    sniffer.check(&buffer[..len])?;
+                    line_reader.advance(len)
                 }
-                let buffer = self.line_reader.spare_capacity();
-                let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
-                self.sniffer.check(&buffer[..len])?;
-                Ok(self.line_reader.advance(len))
-            }
-            // A message transport has no read that does not wait.
-            Input::Messages(_) if !may_wait => Err(io::ErrorKind::WouldBlock.into()),
-            Input::Messages(source) => {
-                self.message.clear();
-                self.message.shrink_to(READ_CHUNK);
-                self.has_message = source.receive(&mut self.message)?;
-                Ok(self.has_message)
-            }
-        }
-    }
-
-    /// Handles the frames of the last read, until the connection accepts no more input, and queues their jobs. `more` is
-    /// whether more input may follow.
-    fn dispatch_frames(&mut self, more: bool) {
-        let Self { driver, connection, line_reader, message, has_message, has_received, holds, filled, .. } = self;
+                Input::Messages(_) if !may_wait => return Ok(true),
+                Input::Messages(source) => {
+                    message.clear();
+                    message.shrink_to(READ_CHUNK);
+                    *has_message = source.receive(message)?;
+                    *has_message
+                }
+            },
+        };
         let batch = &mut *lock(&driver.batch);
         let (now, mut frames) = (driver.now(), 0);
         loop {
@@ -144,6 +132,7 @@ impl<E: Send + 'static> Reader<E> {
         let mut state = driver.lock();
         state.held = *holds;
         driver.after_change(state);
+        Ok(more || filled.is_some())
     }
 }
 
