@@ -21,8 +21,8 @@ fn cors_admits_allowed_origins() {
         };
         for path in ["/mcp", "/sse", document] {
             let preflight = |origin: &str| {
-                let asked = page("OPTIONS", path, None, origin).header("access-control-request-method", "POST");
-                asked.header("access-control-request-headers", "authorization, content-type, mcp-param-row")
+                let requested = page("OPTIONS", path, None, origin).header("access-control-request-method", "POST");
+                requested.header("access-control-request-headers", "authorization, content-type, mcp-param-row")
             };
             let received = ask(&endpoint, preflight("https://app.example"), &Value::Null).await;
             assert_eq!(

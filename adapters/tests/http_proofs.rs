@@ -142,7 +142,7 @@ fn client_authenticates_after_a_challenge() {
 /// The state of a server that requires a token.
 #[derive(Default)]
 struct Asking {
-    asked: bool,
+    requested: bool,
     over: bool,
 }
 
@@ -166,7 +166,7 @@ impl HttpClient for Slow {
             let refusal =
                 http::Response::builder().status(StatusCode::UNAUTHORIZED).body(()).expect("it is well formed");
             response.head(&refusal.into_parts().0);
-            asking.wait_for(|asking| asking.asked.then_some(())).await;
+            asking.wait_for(|asking| asking.requested.then_some(())).await;
             response.chunk(b"no");
             response.end();
             asking.update(|asking| asking.over = true);
@@ -190,7 +190,7 @@ impl AuthProvider for Looking {
 
     fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
         Box::pin(async {
-            self.0.update(|asking| asking.asked = true);
+            self.0.update(|asking| asking.requested = true);
             self.0.wait_for(|asking| asking.over.then_some(true)).await
         })
     }
@@ -265,9 +265,9 @@ fn caller_credentials_are_not_forwarded() {
             let beyond =
                 within(Connector::with_client_options(address).http_client(watched).connect(&host(versions))).await;
             let beyond = Arc::new(beyond.expect("it serves"));
-            let asked = beyond.clone();
+            let requested = beyond.clone();
             let between = Tool::new_async("echo", move |echo: Echo| {
-                let pending = asked.call_tool("echo", json!({"message": echo.message}));
+                let pending = requested.call_tool("echo", json!({"message": echo.message}));
                 async move { Ok::<_, Failure>(pending?.await?) }
             });
             let near = endpoint(&Service::builder("between", "1").tool(between).build().expect("a service"));

@@ -162,20 +162,20 @@ fn hang_on(address: SocketAddr, text: &str) {
 /// A proxy that records the first line of each connection.
 struct Relay {
     address: SocketAddr,
-    asked: Arc<Mutex<Vec<String>>>,
+    received: Arc<Mutex<Vec<String>>>,
 }
 
 impl Relay {
     /// Creates a proxy that requires this authorization.
     fn new(authorization: &'static str) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
-        let relay = Self { address: listener.local_addr().expect("it has an address"), asked: Arc::default() };
-        let asked = relay.asked.clone();
+        let relay = Self { address: listener.local_addr().expect("it has an address"), received: Arc::default() };
+        let received = relay.received.clone();
         thread::spawn(move || {
             while let Ok((client, _)) = listener.accept() {
-                let asked = asked.clone();
+                let received = received.clone();
                 // Errors are visible at both ends of the connection.
-                thread::spawn(move || serve(client, authorization, &asked));
+                thread::spawn(move || serve(client, authorization, &received));
             }
         });
         relay
@@ -185,13 +185,13 @@ impl Relay {
         Proxy::new(&format!("http://{}", self.address)).expect("an address")
     }
 
-    fn asked(&self) -> Vec<String> {
-        std::mem::take(&mut *self.asked.lock().expect("no panic"))
+    fn received(&self) -> Vec<String> {
+        std::mem::take(&mut *self.received.lock().expect("no panic"))
     }
 }
 
 /// Serves one connection of a proxy. Requests to a server without TLS are forwarded unchanged, and so are later bytes.
-fn serve(mut client: TcpStream, authorization: &str, asked: &Mutex<Vec<String>>) -> io::Result<()> {
+fn serve(mut client: TcpStream, authorization: &str, received: &Mutex<Vec<String>>) -> io::Result<()> {
     let mut reader = BufReader::new(client.try_clone()?);
     let (mut head, mut line) = (String::new(), String::new());
     while reader.read_line(&mut line)? > 2 {
@@ -199,7 +199,7 @@ fn serve(mut client: TcpStream, authorization: &str, asked: &Mutex<Vec<String>>)
         line.clear();
     }
     let first = head.lines().next().unwrap_or_default().to_owned();
-    asked.lock().expect("no panic").push(first.clone());
+    received.lock().expect("no panic").push(first.clone());
     if !head.lines().any(|line| line == format!("proxy-authorization: {authorization}")) {
         return client.write_all(b"HTTP/1.1 407 Proxy Authentication Required\r\ncontent-length: 0\r\n\r\n");
     }
@@ -242,9 +242,9 @@ fn connects_through_a_proxy() {
             let name = format!("localhost:{}", server.address.port());
             let expected =
                 if scheme == "http" { format!("POST {url} HTTP/1.1") } else { format!("CONNECT {name} HTTP/1.1") };
-            let asked = relay.asked();
-            assert!(!asked.is_empty() && asked.iter().all(|line| *line == expected), "{asked:?}");
-            assert!(asked.len() < 10, "connections are used again: {}", asked.len());
+            let received = relay.received();
+            assert!(!received.is_empty() && received.iter().all(|line| *line == expected), "{received:?}");
+            assert!(received.len() < 10, "connections are used again: {}", received.len());
             // Without credentials the proxy refuses the connection.
             let refused = connect(connector.clone().proxy(relay.proxy().basic("user", "wrong"))).await;
             let refused = refused.expect_err("it is not let through");
@@ -254,7 +254,7 @@ fn connects_through_a_proxy() {
             let proxy = Proxy::new(&format!("http://{nowhere}")).expect("an address");
             let lost = connect(connector.proxy(proxy)).await.expect_err("there is no proxy");
             assert!(lost.contains(&format!("the proxy {nowhere}")), "it says why: {lost}");
-            relay.asked();
+            relay.received();
             server.stop().await;
         }
         for url in ["https://proxy.example:3128", "socks5://proxy.example", "proxy.example", "http://me@proxy.example"]

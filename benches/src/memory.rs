@@ -19,8 +19,8 @@ pub fn cases() -> [(&'static str, usize, Make); 6] {
     [
         ("an idle server connection", 1_000_000, idle_servers),
         ("an idle client connection", 10_000, idle_clients),
-        ("a request in flight, at the client", 10_000, |count| Box::new(asked(count).client)),
-        ("a request in flight, at the server", 10_000, |count| Box::new(asked(count).server)),
+        ("a request in flight, at the client", 10_000, |count| Box::new(with_requests(count).client)),
+        ("a request in flight, at the server", 10_000, |count| Box::new(with_requests(count).server)),
         ("an HTTP session", 10_000, |count| sessions(count, false)),
         ("an HTTP session with an open stream", 10_000, |count| sessions(count, true)),
     ]
@@ -44,7 +44,7 @@ fn idle_clients(count: usize) -> Box<dyn Any> {
 }
 
 /// A client and a server with this many requests in flight, all of which have been sent.
-fn asked(count: usize) -> Pair {
+fn with_requests(count: usize) -> Pair {
     let mut pair = Pair::new(VersionSet::LEGACY);
     let params = JsonObject::parse(r#"{"name":"echo"}"#).expect("an object");
     for _ in 0..count {

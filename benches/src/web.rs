@@ -162,7 +162,7 @@ impl Web {
         }
     }
 
-    fn exchange(&mut self, asked: ExchangeId, request: Request<Arc<[u8]>>) {
+    fn exchange(&mut self, exchange_id: ExchangeId, request: Request<Arc<[u8]>>) {
         let (mut head, body) = request.into_parts();
         head.uri = self.uri.clone();
         head.headers.insert(HOST, HeaderValue::from_static("localhost"));
@@ -178,7 +178,7 @@ impl Web {
         if let Some(Event::Request { key, .. }) = event {
             let server = session.connection(self.now);
             if self.streams {
-                server.progress(key, 1.0, None, None).expect("it was asked for");
+                server.progress(key, 1.0, None, None).expect("it was requested");
             }
             server.respond(key, &self.result).expect("it is owed");
         }
@@ -186,14 +186,14 @@ impl Web {
         while session.poll_ready().is_some() {}
         while let Some(output) = session.poll_output(exchange, &mut self.body) {
             match output {
-                Output::Head(head) => self.client.handle_head(self.now, asked, &head),
+                Output::Head(head) => self.client.handle_head(self.now, exchange_id, &head),
                 Output::Data(bytes) => {
                     self.bytes += bytes;
-                    self.client.handle_body(self.now, asked, &self.body);
+                    self.client.handle_body(self.now, exchange_id, &self.body);
                     self.body.clear();
                 }
-                Output::End => self.client.handle_end(self.now, asked),
-                Output::Abort => self.client.handle_failure(self.now, asked, "aborted"),
+                Output::End => self.client.handle_end(self.now, exchange_id),
+                Output::Abort => self.client.handle_failure(self.now, exchange_id, "aborted"),
             }
         }
         assert!(session.poll_timeout().is_none() || !session.is_over());

@@ -31,7 +31,7 @@ struct Villager {
     lines: LineDecoder,
     up: Vec<u8>,
     mind: Mind,
-    asked: Option<CallId>,
+    pending: Option<CallId>,
     /// The texts that the player sees.
     says: Vec<String>,
 }
@@ -50,7 +50,7 @@ impl Villager {
             lines: LineDecoder::new(1 << 16),
             up: Vec::new(),
             mind: Mind { server: Server::new(echo::config(), now), lines: LineDecoder::new(1 << 16), down: Vec::new() },
-            asked: None,
+            pending: None,
             says: Vec::new(),
         }
     }
@@ -59,7 +59,7 @@ impl Villager {
     fn send_request(&mut self, now: Timestamp, tool: &str) -> Result<(), SendError> {
         let arguments = Some(JsonObject::parse(r#"{"message":"Lovely weather!"}"#)?);
         let call = CallToolParams { arguments, ..CallToolParams::new(tool) };
-        self.asked = Some(self.client.request(now, &call, RequestOptions::within(Duration::from_secs(2)))?);
+        self.pending = Some(self.client.request(now, &call, RequestOptions::within(Duration::from_secs(2)))?);
         Ok(())
     }
 
@@ -71,12 +71,12 @@ impl Villager {
         self.lines.feed(&take(&mut self.mind.down));
         while let Some(frame) = self.lines.next_frame() {
             if let Some(event) = self.client.handle_frame(now, frame) {
-                heard(&mut self.asked, &mut self.says, event);
+                handle_event(&mut self.pending, &mut self.says, event);
             }
         }
         self.client.handle_timeout(now);
         while let Some(event) = self.client.poll_event() {
-            heard(&mut self.asked, &mut self.says, event);
+            handle_event(&mut self.pending, &mut self.says, event);
         }
         Ok(())
     }
@@ -98,10 +98,10 @@ impl Mind {
     }
 }
 
-fn heard(asked: &mut Option<CallId>, says: &mut Vec<String>, event: Event<'_>) {
+fn handle_event(pending: &mut Option<CallId>, says: &mut Vec<String>, event: Event<'_>) {
     let Event::Response { call, outcome } = event else { return };
-    if *asked == Some(call) {
-        *asked = None;
+    if *pending == Some(call) {
+        *pending = None;
         says.push(match outcome {
             Outcome::Result(result) => match result.decode::<CallToolResult>() {
                 Ok(result) => result.content.iter().filter_map(|content| content.as_text()).collect(),
@@ -126,7 +126,7 @@ fn play(mut draw: impl FnMut(&[String])) -> Result<(Vec<String>, u32), SendError
     loop {
         now = now + FRAME;
         frames += 1;
-        if villager.client.is_ready() && villager.asked.is_none() {
+        if villager.client.is_ready() && villager.pending.is_none() {
             match script.next() {
                 Some(tool) => villager.send_request(now, tool)?,
                 None => return Ok((villager.says, frames)),

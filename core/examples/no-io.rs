@@ -95,10 +95,10 @@ fn call(tool: &str) -> Result<CallToolParams, SendError> {
 /// Shows a cancellation that crosses the response: the call is already cancelled, and the response changes nothing.
 fn crossing() -> Result<Vec<String>, SendError> {
     let mut both = Both::new()?;
-    let asked = both.client.request(both.now, &call("echo")?, RequestOptions::default())?;
+    let requested = both.client.request(both.now, &call("echo")?, RequestOptions::default())?;
     both.up()?;
     // The server has the request and has queued the response.
-    both.client.cancel(asked, Some("too late"))?;
+    both.client.cancel(requested, Some("too late"))?;
     both.down();
     both.up()?;
     both.down();

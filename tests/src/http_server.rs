@@ -301,7 +301,7 @@ impl HttpServer {
     #[must_use]
     #[track_caller]
     pub fn reply(&self, sent: RequestRef) -> &Reply {
-        self.replies.get(&sent).expect("it was asked")
+        self.replies.get(&sent).expect("it was requested")
     }
 
     /// Sends a request and returns the response so far.

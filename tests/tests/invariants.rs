@@ -32,7 +32,7 @@ use invariants_support::{
 fn check_client(conversation: &Conversation) {
     let parse = |line: &String| serde_json::from_str::<Value>(line).expect("lines are JSON");
     let is_modern = conversation.testbed.client.conn.version().is_some_and(|version| version.era() == Era::Modern);
-    let asked: Vec<Value> =
+    let requested: Vec<Value> =
         conversation.testbed.server.log.iter().map(parse).filter(|it| it["method"].is_string()).collect();
     let (mut ids, mut answered) = (BTreeSet::new(), BTreeSet::new());
     for message in conversation.testbed.client.log.iter().map(parse) {
@@ -51,7 +51,10 @@ fn check_client(conversation: &Conversation) {
             (None, id) => {
                 assert!(!is_modern, "an answer of a client that is asked nothing: {message}");
                 let id = id.expect("a client knows what it answers");
-                assert!(asked.iter().any(|asked| asked.get("id") == Some(id)), "an answer to nothing: {message}");
+                assert!(
+                    requested.iter().any(|requested| requested.get("id") == Some(id)),
+                    "an answer to nothing: {message}"
+                );
                 assert!(answered.insert(id.to_string()), "a second answer: {message}");
             }
         }
@@ -167,15 +170,15 @@ proptest! {
 /// Sends `up` requests from the client and `down` from the server, each as soon as it fits. Both sides respond at once.
 /// Returns the number of ended calls of each side.
 fn run_with_pauses(testbed: &mut mcp_tests::testbed::Testbed, up: usize, down: usize) -> (usize, usize) {
-    let (mut asked, mut ended) = ((0, 0), (0, 0));
+    let (mut requested, mut ended) = ((0, 0), (0, 0));
     let options = RequestOptions::no_timeout;
     for _ in 0..100_000 {
         let now = testbed.now;
-        while asked.0 < up && testbed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {
-            asked.0 += 1;
+        while requested.0 < up && testbed.client.conn.request_raw(now, "tools/call", None, options()).is_ok() {
+            requested.0 += 1;
         }
-        while asked.1 < down && testbed.server.conn.request_raw(now, "roots/list", None, options()).is_ok() {
-            asked.1 += 1;
+        while requested.1 < down && testbed.server.conn.request_raw(now, "roots/list", None, options()).is_ok() {
+            requested.1 += 1;
         }
         testbed.settle();
         ended.0 += settle_events(&mut testbed.client);
@@ -389,7 +392,7 @@ fn input_request_flood_stays_within_limits() {
     let limits = limits.clone();
     let mut client = Harness::modern_client_with(config);
     let params = mcp_proto::wire::Json::parse(r#"{"name":"t"}"#).expect("JSON");
-    let mut asked = 0;
+    let mut requested = 0;
     for n in 0..5_000u64 {
         let call =
             client.conn.request_raw(client.now, "tools/call", Some(&(&params).into()), RequestOptions::default());
@@ -403,10 +406,10 @@ fn input_request_flood_stays_within_limits() {
         let usage = client.conn.usage();
         assert!(usage.requests <= limits.requests && usage.calls <= limits.calls, "{usage:?}");
         assert!(usage.events <= limits.requests + limits.calls, "{usage:?}");
-        asked += client.take_events().iter().filter(|event| matches!(event, Event::Request { .. })).count();
+        requested += client.take_events().iter().filter(|event| matches!(event, Event::Request { .. })).count();
         if n % 7 == 0 {
             let _ = call.map(|call| client.conn.cancel(call, None));
         }
     }
-    assert!(asked >= limits.requests / 2, "{asked}");
+    assert!(requested >= limits.requests / 2, "{requested}");
 }

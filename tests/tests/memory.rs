@@ -101,12 +101,12 @@ fn call(pair: &mut Pair, end: End, params: &RawJson<'_>) {
     }
     let mut key: Option<ReplyKey> = None;
     pair.up(|server, event| {
-        let Event::Request { key: asked, .. } = event else { panic!("{event:?}") };
-        server.progress(asked, 1.0, None, None).expect("it was asked for");
+        let Event::Request { key: received, .. } = event else { panic!("{event:?}") };
+        server.progress(received, 1.0, None, None).expect("it was requested");
         server.notify_raw("vendor/x", None).expect("it is ready");
-        key = Some(asked);
+        key = Some(received);
     });
-    let key = key.expect("it was asked");
+    let key = key.expect("it was requested");
     pair.down(|_, _| {});
     match end {
         End::Result => pair.server.respond_raw(key, params).expect("an answer is owed"),

@@ -458,14 +458,14 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
     let modern =
         |definition| (version == ProtocolVersion::V2026_07_28).then(|| validator(schema, definition)).transpose();
     let (input_requests, tasks) = (modern("InputRequiredResult")?, modern("CreateTaskResult")?);
-    let (mut asked, mut became_tasks) = (0, 0);
+    let (mut requested, mut became_tasks) = (0, 0);
     for sent in values::<ServerResult>(ClientRequest::METHODS.len(), version) {
         let sent = sent?;
         let method = sent.method();
         let result = round_trip(&sent, version, |text| ServerResult::decode(method, text))?;
         match sent {
             ServerResult::InputRequired(..) => {
-                asked += 1;
+                requested += 1;
                 validate(input_requests.as_ref().ok_or("an input request before 2026-07-28")?, &result, version)?;
             }
             ServerResult::Task(..) => {
@@ -476,7 +476,9 @@ fn server_results(schema: &Value, version: ProtocolVersion) -> Result<(), Failed
         }
     }
     if version == ProtocolVersion::V2026_07_28 {
-        expect(asked.min(became_tasks) > ROUNDS / 2, || format!("{asked} input requests, {became_tasks} tasks"))?;
+        expect(requested.min(became_tasks) > ROUNDS / 2, || {
+            format!("{requested} input requests, {became_tasks} tasks")
+        })?;
     }
     validators.finish(version, ClientRequest::METHODS)
 }

@@ -1,11 +1,11 @@
 //! Servers of configuration files.
 
-use std::{fmt, io, thread};
+use std::{io, thread};
 
 use mcp_service::{Host, block_on, config::ServerConfig};
 
 use crate::client::Client;
-use mcp_driver::{Command, DriverOptions, Error, RestartPolicy, Restarter};
+use mcp_driver::{DriverOptions, Error, RestartPolicy, Restarter, ServerSource};
 
 /// A server of a [configuration file](mcp_service::config): started, or connected to over HTTP, when a client is
 /// requested and there is no connection, as often as [`RestartPolicy`] allows.
@@ -18,17 +18,12 @@ use mcp_driver::{Command, DriverOptions, Error, RestartPolicy, Restarter};
 /// std::thread::spawn(move || mcp_service::block_on(backend.run(async || server.client())));
 /// # }
 /// ```
+#[derive(Debug)]
 pub struct ConfiguredServer {
-    source: Source,
+    source: ServerSource,
     host: Host,
     options: DriverOptions,
     clients: Restarter<Client>,
-}
-
-enum Source {
-    Program(Command),
-    #[cfg(feature = "http")]
-    Http(crate::http::ClientOptions),
 }
 
 impl ConfiguredServer {
@@ -37,16 +32,8 @@ impl ConfiguredServer {
     /// # Errors
     /// If the address or a header is invalid, or this build has no HTTP.
     pub fn new(server: &ServerConfig, host: &Host) -> Result<Self, Error> {
-        let source = match server {
-            ServerConfig::Stdio(program) => Source::Program(program.into()),
-            #[cfg(feature = "http")]
-            ServerConfig::Http(http) => Source::Http(mcp_driver::http_options(http, mcp_driver::http::seed())?),
-            _ => {
-                let why = "this build cannot connect to this kind of server";
-                return Err(Error::Io(io::Error::new(io::ErrorKind::InvalidInput, why)));
-            }
-        };
-        let clients = Restarter::new(RestartPolicy::default());
+        let (source, clients) =
+            (ServerSource::new(server, cfg!(feature = "http"))?, Restarter::new(RestartPolicy::default()));
         Ok(Self { source, host: host.clone(), options: DriverOptions::default(), clients })
     }
 
@@ -71,27 +58,17 @@ impl ConfiguredServer {
     /// The error of the very first attempt, or [`Error::GivenUp`] when the policy allows no further one.
     pub fn client(&self) -> Result<Client, Error> {
         let connect = || async {
-            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            let options = self.clients.next_options(&self.options);
             match &self.source {
-                Source::Program(command) => Client::spawn_with(command.clone(), &self.host, &options),
+                ServerSource::Program(command) => Client::spawn_with(command.clone(), &self.host, &options),
                 #[cfg(feature = "http")]
-                Source::Http(http) => {
+                ServerSource::Http(http) => {
                     crate::http::Connector::with_client_options(http.clone()).options(options).connect(&self.host)
                 }
+                _ => Err(io::Error::from(io::ErrorKind::Unsupported).into()),
             }
         };
         let sleep = |time| async move { thread::sleep(time) };
         block_on(self.clients.client(connect, sleep))
-    }
-}
-
-impl fmt::Debug for ConfiguredServer {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.source {
-            Source::Program(command) => command.program(),
-            #[cfg(feature = "http")]
-            Source::Http(_) => "HTTP".to_owned(),
-        };
-        f.debug_struct("ConfiguredServer").field("kind", &kind).finish_non_exhaustive()
     }
 }

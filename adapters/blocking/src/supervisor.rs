@@ -5,7 +5,7 @@ use std::thread;
 use mcp_service::{Host, block_on};
 
 use crate::client::Client;
-use mcp_driver::{Command, DriverOptions, Error, RestartPolicy};
+use mcp_driver::{Command, DriverOptions, Error, RestartPolicy, Restarter};
 
 /// Starts a server when a client is requested and it does not run: the first time, and again after it has ended, as
 /// often as [`RestartPolicy`] allows.
@@ -26,21 +26,21 @@ pub struct Supervisor {
     command: Command,
     host: Host,
     options: DriverOptions,
-    clients: mcp_driver::Restarter<Client>,
+    clients: Restarter<Client>,
 }
 
 impl Supervisor {
     /// Creates a supervisor that has not started the server yet.
     #[must_use]
     pub fn new(command: Command, host: &Host) -> Self {
-        let clients = mcp_driver::Restarter::new(RestartPolicy::default());
+        let clients = Restarter::new(RestartPolicy::default());
         Self { command, host: host.clone(), options: DriverOptions::default(), clients }
     }
 
     /// Sets how often the server is started again.
     #[must_use]
     pub fn restart(mut self, policy: RestartPolicy) -> Self {
-        self.clients = mcp_driver::Restarter::new(policy);
+        self.clients = Restarter::new(policy);
         self
     }
 
@@ -58,7 +58,7 @@ impl Supervisor {
     /// Why the server could not be started in the first place, or [`Error::GivenUp`].
     pub fn client(&self) -> Result<Client, Error> {
         let start = || async {
-            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            let options = self.clients.next_options(&self.options);
             Client::spawn_with(self.command.clone(), &self.host, &options)
         };
         let sleep = |time| async move { thread::sleep(time) };

@@ -2,13 +2,15 @@
 
 use std::{fmt, io};
 
+#[cfg(feature = "http")]
+use mcp_service::config::HttpServer;
 use mcp_service::{
     Host,
-    config::{HttpServer, ServerConfig, StdioServer},
+    config::{ServerConfig, StdioServer},
 };
 
 #[cfg(feature = "net")]
-use crate::http::{Connector, NetRuntime, seed};
+use crate::http::{Connector, NetRuntime};
 use crate::{
     client::Client,
     error::Error,
@@ -34,21 +36,52 @@ impl From<&StdioServer> for Command {
     }
 }
 
+/// How to connect to a server of a configuration file.
+#[non_exhaustive]
+pub enum ServerSource {
+    /// Start a program.
+    Program(Command),
+    /// Connect over HTTP.
+    #[cfg(feature = "http")]
+    Http(mcp_proto::http::client::ClientOptions),
+}
+
+impl ServerSource {
+    /// Reads the configuration of a server. `http` is whether the driver can connect over HTTP.
+    ///
+    /// # Errors
+    /// If the address or a header is invalid, or this build cannot connect to the server.
+    pub fn new(server: &ServerConfig, http: bool) -> Result<Self, Error> {
+        match server {
+            ServerConfig::Stdio(program) => Ok(Self::Program(program.into())),
+            #[cfg(feature = "http")]
+            ServerConfig::Http(server) if http => http_options(server, crate::http::seed()).map(Self::Http),
+            _ if http => Err(invalid("this kind of server is unknown")),
+            _ => Err(invalid("this build has no client over HTTP")),
+        }
+    }
+}
+
+impl fmt::Debug for ServerSource {
+    /// Prints no secrets: neither arguments nor variables nor headers.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Program(command) => f.debug_tuple("Program").field(&command.program()).finish(),
+            #[cfg(feature = "http")]
+            Self::Http(_) => f.write_str("Http"),
+        }
+    }
+}
+
 /// A server of a [configuration file](mcp_service::config): started, or connected to over HTTP, when a client is
 /// requested and there is no connection, as often as [`RestartPolicy`] allows.
 ///
 /// Its [`client`](Self::client) is what [`Backend::run`](mcp_service::proxy::Backend::run) connects with.
 pub struct ConfiguredServer<R> {
-    source: Source,
+    source: ServerSource,
     host: Host,
     options: DriverOptions,
     clients: Restarter<Client<R>>,
-}
-
-enum Source {
-    Program(Command),
-    #[cfg(feature = "net")]
-    Http(mcp_proto::http::client::ClientOptions),
 }
 
 impl<R> ConfiguredServer<R> {
@@ -57,12 +90,8 @@ impl<R> ConfiguredServer<R> {
     /// # Errors
     /// If the address or a header is invalid, or this build has no HTTP.
     pub fn new(server: &ServerConfig, host: &Host) -> Result<Self, Error> {
-        let source = match server {
-            ServerConfig::Stdio(program) => Source::Program(program.into()),
-            ServerConfig::Http(http) => http_source(http)?,
-            _ => return Err(invalid("this kind of server is unknown")),
-        };
-        let clients = Restarter::new(RestartPolicy::default());
+        let (source, clients) =
+            (ServerSource::new(server, cfg!(feature = "net"))?, Restarter::new(RestartPolicy::default()));
         Ok(Self { source, host: host.clone(), options: DriverOptions::default(), clients })
     }
 
@@ -78,13 +107,6 @@ impl<R> ConfiguredServer<R> {
     pub fn options(mut self, options: DriverOptions) -> Self {
         self.options = options;
         self
-    }
-
-    fn next_options(&self) -> DriverOptions
-    where
-        R: StreamRuntime,
-    {
-        self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last))
     }
 
     /// Returns the last client if its connection is open, otherwise a new one.
@@ -111,10 +133,10 @@ impl<R: StreamRuntime + NetRuntime> ConfiguredServer<R> {
     /// The error of the very first attempt, or [`Error::GivenUp`] when the policy allows no further one.
     pub async fn client(&self) -> Result<Client<R>, Error> {
         let connect = || async {
-            let options = self.next_options();
+            let options = self.clients.next_options(&self.options);
             match &self.source {
-                Source::Program(command) => Client::spawn_with(command.clone(), &self.host, &options).await,
-                Source::Http(http) => {
+                ServerSource::Program(command) => Client::spawn_with(command.clone(), &self.host, &options).await,
+                ServerSource::Http(http) => {
                     Connector::with_client_options(http.clone()).options(options).connect(&self.host).await
                 }
             }
@@ -131,21 +153,16 @@ impl<R: StreamRuntime> ConfiguredServer<R> {
     /// The error of the very first attempt, or [`Error::GivenUp`] when the policy allows no further one.
     pub async fn client(&self) -> Result<Client<R>, Error> {
         let connect = || async {
-            let Source::Program(command) = &self.source;
-            Client::spawn_with(command.clone(), &self.host, &self.next_options()).await
+            match &self.source {
+                ServerSource::Program(command) => {
+                    Client::spawn_with(command.clone(), &self.host, &self.clients.next_options(&self.options)).await
+                }
+                #[cfg(feature = "http")]
+                ServerSource::Http(_) => Err(invalid("this build has no client over HTTP")),
+            }
         };
         self.connected(connect).await
     }
-}
-
-#[cfg(feature = "net")]
-fn http_source(server: &HttpServer) -> Result<Source, Error> {
-    http_options(server, seed()).map(Source::Http)
-}
-
-#[cfg(not(feature = "net"))]
-fn http_source(_: &HttpServer) -> Result<Source, Error> {
-    Err(invalid("this build has no client over HTTP"))
 }
 
 /// Returns the options of a client over HTTP for a server of a configuration file. `seed` is random.
@@ -173,11 +190,6 @@ fn invalid(why: &str) -> Error {
 
 impl<R> fmt::Debug for ConfiguredServer<R> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let kind = match &self.source {
-            Source::Program(command) => command.program(),
-            #[cfg(feature = "net")]
-            Source::Http(_) => "HTTP".to_owned(),
-        };
-        f.debug_struct("ConfiguredServer").field("kind", &kind).finish_non_exhaustive()
+        f.debug_struct("ConfiguredServer").field("source", &self.source).finish_non_exhaustive()
     }
 }

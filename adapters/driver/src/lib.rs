@@ -51,10 +51,10 @@ mod watched;
 
 #[cfg(feature = "os")]
 pub use client::{Client, connect_with_hint};
-#[cfg(feature = "os")]
-pub use configured::ConfiguredServer;
 #[cfg(all(feature = "os", feature = "http"))]
 pub use configured::http_options;
+#[cfg(feature = "os")]
+pub use configured::{ConfiguredServer, ServerSource};
 pub use error::{Disconnected, Error};
 pub use handle::Handle;
 pub use limits::quota::{Permit, Quota};

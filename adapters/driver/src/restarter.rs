@@ -13,6 +13,7 @@ use mcp_proto::connection::ClientRole;
 use crate::sync::lock;
 use crate::{
     error::{Disconnected, Error},
+    options::DriverOptions,
     process::restart::{RestartPolicy, RestartState},
 };
 use mcp_service::{Peer, driver_api::WaitQueue};
@@ -69,6 +70,12 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Restarter<C> {
                 Err(error) => why = error,
             }
         }
+    }
+
+    /// Returns the options of the next connection: with what is known of the last one.
+    #[must_use]
+    pub fn next_options(&self, options: &DriverOptions) -> DriverOptions {
+        self.last().map_or_else(|| options.clone(), |last| options.after(&last))
     }
 
     /// Returns the last client.

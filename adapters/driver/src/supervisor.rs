@@ -56,7 +56,7 @@ impl<R: StreamRuntime> Supervisor<R> {
     /// The error of the very first start, or [`Error::GivenUp`] when the policy allows no further start.
     pub async fn client(&self) -> Result<Client<R>, Error> {
         let start = || async {
-            let options = self.clients.last().map_or_else(|| self.options.clone(), |last| self.options.after(&last));
+            let options = self.clients.next_options(&self.options);
             Client::spawn_with(self.command.clone(), &self.host, &options).await
         };
         let sleep = |time| async move {

@@ -144,8 +144,8 @@ fn example(name: &str, schema: &Value) -> Value {
 
 /// Accepts a form, with the defaults of its fields.
 fn fill_in(form: &ElicitFormParams) -> ElicitResult {
-    let asked = serde_json::to_value(&form.requested_schema).unwrap_or_default();
-    let confirms = asked["properties"].get("confirmed").is_some();
+    let requested = serde_json::to_value(&form.requested_schema).unwrap_or_default();
+    let confirms = requested["properties"].get("confirmed").is_some();
     let content: Map<ElicitValue> =
         confirms.then(|| (String::from("confirmed"), ElicitValue::Boolean(true))).into_iter().collect();
     ElicitResult::accept(content)

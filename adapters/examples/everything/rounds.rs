@@ -49,8 +49,8 @@ pub(super) fn register(builder: ServiceBuilder) -> ServiceBuilder {
         )
         .prompt(
             Prompt::new("test_input_required_result_prompt", |context: Context| {
-                let asked = text_request("user_context", "What context should the prompt use?", "context")?;
-                let answers = context.request_inputs([asked]).wait()?;
+                let requested = text_request("user_context", "What context should the prompt use?", "context")?;
+                let answers = context.request_inputs([requested]).wait()?;
                 Ok::<_, Failure>(format!("Use this context: {}", text(&answers, "user_context", "context")?))
             })
             .description("Requests the subject from the user"),
@@ -135,8 +135,8 @@ pub(super) fn name_request() -> Result<Named, Failure> {
     text_request("user_name", "What is your name?", "name")
 }
 
-fn model_request(name: &'static str, asked: &str, tokens: u64) -> Named {
-    (name, CreateMessageParams::new([SamplingMessage::user(asked)], tokens).into())
+fn model_request(name: &'static str, requested: &str, tokens: u64) -> Named {
+    (name, CreateMessageParams::new([SamplingMessage::user(requested)], tokens).into())
 }
 
 fn roots_request() -> Named {

@@ -142,3 +142,28 @@ fn a_service_that_masks_failures_is_mounted_only_by_one_that_masks_them() {
     // Nor can it be reached through a third one.
     assert!(matches!(open.mount("w", &whole), Err(RegisterError::Mount(_))));
 }
+
+/// Counted, not timed: each change copies only the items that it is about.
+#[test]
+fn the_cost_of_a_change_does_not_depend_on_the_number_of_mounted_items() {
+    let allocations = |count: usize| {
+        let part = Service::builder("part", "1.0.0").enable_tools().build().expect("a service");
+        let inner = Service::builder("inner", "1.0.0").enable_tools().mount("p", &part).build().expect("a service");
+        let whole = Service::builder("whole", "1.0.0").enable_tools().mount("i", &inner).build().expect("a service");
+        let measured = allocation_counter::measure(|| {
+            for number in 0..count {
+                part.add(Tool::new(format!("tool-{number}"), || "text")).expect("it is new");
+            }
+            for number in 0..count {
+                assert!(part.remove_tool(&format!("tool-{number}")));
+            }
+            part.add(Tool::new("last", || "text")).expect("it is new");
+        });
+        let client = TestClient::new(&whole);
+        let tools = client.run(client.server().all_tools().try_collect()).expect("a list");
+        assert_eq!(tools.iter().map(|tool| &*tool.name).collect::<Vec<_>>(), ["i__p__last"]);
+        measured.count_total
+    };
+    let (some, more) = (allocations(100), allocations(400));
+    assert!(more < 5 * some, "4 times as many changes cost {more} allocations instead of {some}");
+}

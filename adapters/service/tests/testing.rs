@@ -285,11 +285,11 @@ fn dropped_log_messages_are_counted() {
         "done"
     });
     let service = Service::builder("talker", "1").tool(tool).build().expect("a good service");
-    for (version, unasked) in [(ProtocolVersion::V2025_11_25, 0), (ProtocolVersion::V2026_07_28, 2)] {
+    for (version, dropped) in [(ProtocolVersion::V2025_11_25, 0), (ProtocolVersion::V2026_07_28, 2)] {
         let client = TestClient::of(&service).version(version).connect();
         client.call_tool("log", ()).expect("a result");
-        assert_eq!(client.dropped_log_messages(), unasked, "{version}");
-        assert_eq!(client.transcript().from(Side::Server).lines().len(), 3 - unasked, "{version}");
+        assert_eq!(client.dropped_log_messages(), dropped, "{version}");
+        assert_eq!(client.transcript().from(Side::Server).lines().len(), 3 - dropped, "{version}");
         let server = client.server();
         let server = match version {
             ProtocolVersion::V2026_07_28 => server.logging(LoggingLevel::Warning),
@@ -299,7 +299,7 @@ fn dropped_log_messages_are_counted() {
             }
         };
         client.wait(server.call_tool("log", ()).expect("it can be sent")).expect("a result");
-        assert_eq!(client.dropped_log_messages(), unasked + 1, "{version}");
+        assert_eq!(client.dropped_log_messages(), dropped + 1, "{version}");
     }
 }
 

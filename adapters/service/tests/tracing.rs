@@ -538,7 +538,7 @@ fn nested_requests_continue_the_trace() {
 }
 
 fn trace_goes_on() {
-    let asked = |host: &Host, service: &Service, trace: Option<TraceContext>| {
+    let requested = |host: &Host, service: &Service, trace: Option<TraceContext>| {
         let client = TestClient::of(service).host(host).version(ProtocolVersion::V2025_11_25).connect();
         let server = trace.map_or_else(|| client.server(), |trace| client.server().with_trace(trace));
         client.wait(server.call_tool("asks", ()).expect("it can be sent")).expect("a result");
@@ -553,8 +553,8 @@ fn trace_goes_on() {
     };
     let all = || [PARENT, "a=b", "c=d"].map(str::to_owned);
     let none = || ["-"; 3].map(str::to_owned);
-    assert_eq!(asked(&host(), &service(), Some(trace())), (all(), all()));
-    assert_eq!(asked(&host(), &service(), None), (none(), none()));
+    assert_eq!(requested(&host(), &service(), Some(trace())), (all(), all()));
+    assert_eq!(requested(&host(), &service(), None), (none(), none()));
 
     // A trace context of the application replaces the received one.
     let own = "00-11111111111111111111111111111111-2222222222222222-01";
@@ -568,12 +568,12 @@ fn trace_goes_on() {
         .trace_with(own_trace)
         .build()
         .expect("a good service");
-    assert_eq!(asked(&host(), &tracing_service, Some(trace())), (all(), of_own()));
+    assert_eq!(requested(&host(), &tracing_service, Some(trace())), (all(), of_own()));
     let tracing_host = Host::builder("client", "1")
         .sampling(|_, _| Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("Me"), "m")))
         .trace_with(own_trace)
         .build();
-    assert_eq!(asked(&tracing_host, &service(), None), (of_own(), of_own()));
+    assert_eq!(requested(&tracing_host, &service(), None), (of_own(), of_own()));
     // An explicit trace context has priority.
-    assert_eq!(asked(&tracing_host, &service(), Some(trace())), (all(), all()));
+    assert_eq!(requested(&tracing_host, &service(), Some(trace())), (all(), all()));
 }

@@ -159,11 +159,11 @@ async fn tour() {
     let server = Server::start(&issuer.url);
 
     // The preflight request of the page is allowed, and that of another page is not.
-    let asked = |origin| [("origin", origin), ("access-control-request-method", "POST")];
-    let allowed = server.send_request(&server.mcp, "OPTIONS", &asked(PAGE), &Value::Null).await;
+    let requested = |origin| [("origin", origin), ("access-control-request-method", "POST")];
+    let allowed = server.send_request(&server.mcp, "OPTIONS", &requested(PAGE), &Value::Null).await;
     assert_eq!((allowed.status().as_u16(), &*header(&allowed, "access-control-allow-origin")), (204, PAGE));
     assert!(header(&allowed, "access-control-allow-headers").contains("authorization"));
-    let refused = server.send_request(&server.mcp, "OPTIONS", &asked("https://evil.example"), &Value::Null).await;
+    let refused = server.send_request(&server.mcp, "OPTIONS", &requested("https://evil.example"), &Value::Null).await;
     assert_eq!((refused.status().as_u16(), &*header(&refused, "access-control-allow-origin")), (403, ""));
 
     // Without a token there is a challenge, which names the document and can be read by the page.

@@ -431,11 +431,11 @@ async fn tasks_of_a_principal(shared: Both) {
     for principal in ["ada", "bob"] {
         let by = Site { endpoint: &a, session: None, principal: Some(principal) };
         let id = by.initialize().await;
-        let asked = Site { session: Some(&id), ..by };
-        asked.is_ready().await;
+        let site = Site { session: Some(&id), ..by };
+        site.is_ready().await;
         let params = json!({"name": "client", "arguments": {}, "task": {}});
         let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params});
-        let (status, begun) = asked.post(call).await;
+        let (status, begun) = site.post(call).await;
         assert_eq!(status, 200, "{begun}");
         let task = begun["result"]["task"]["taskId"].clone();
         assert!(task.is_string(), "{begun}");
@@ -444,8 +444,8 @@ async fn tasks_of_a_principal(shared: Both) {
     let list = || json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/list"});
     for (principal, id, task) in &sessions {
         for (other, ..) in &sessions {
-            let asked = Site { endpoint: &a, session: Some(id), principal: Some(other) };
-            let (status, listed) = asked.post(list()).await;
+            let site = Site { endpoint: &a, session: Some(id), principal: Some(other) };
+            let (status, listed) = site.post(list()).await;
             if other != principal {
                 assert_eq!(status, 404, "{listed}");
                 continue;

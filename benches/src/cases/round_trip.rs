@@ -138,7 +138,7 @@ fn curve(in_flight: usize) -> Work {
         pair.send_request(|client, now| call.send_request(client, now));
         pair.up(|_, _, event| owed.push_back(dispatched(&event)));
         if answer {
-            call.answer(&mut pair.server, owed.pop_front().expect("it was asked"));
+            call.answer(&mut pair.server, owed.pop_front().expect("it was requested"));
             pair.down(|event| answered(&event));
         }
         pair.bytes

@@ -60,8 +60,8 @@ fn send_request(server: &Asking<mcp_proto::connection::ClientRole>) {
     for _ in 0..ROUNDS {
         for (method, params) in &input_requests {
             // The connection may not be ready, or full, or closed.
-            let Ok(asked) = server.request_raw(method, Some(&RawJson::from(params))) else { continue };
-            open.push_back((asked, *method));
+            let Ok(requested) = server.request_raw(method, Some(&RawJson::from(params))) else { continue };
+            open.push_back((requested, *method));
         }
         while open.len() > AT_ONCE {
             let Some((oldest, method)) = open.pop_front() else { break };

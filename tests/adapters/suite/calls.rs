@@ -184,7 +184,7 @@ fn dropped_calls_leak_nothing<A: Adapter>() {
 }
 
 fn a_hundred_threads_share_one_connection<A: Adapter>() {
-    let (client, _server) = joined::<A>(A::pair(4096), |asked| asked.echo());
+    let (client, _server) = joined::<A>(A::pair(4096), |received| received.echo());
     let threads: Vec<_> = (0..100)
         .map(|number| {
             let peer = client.peer.clone();
@@ -212,7 +212,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
     let client = client::<A>(transport);
     let server = minimal_peer::server_with::<A>(minimal_peer::server_config(), far, &DriverOptions::default(), {
         let (gate, count) = (gate.clone(), Arc::new(count));
-        move |asked| {
+        move |requested| {
             let (gate, count) = (gate.clone(), count.clone());
             // All have arrived before the first response.
             if count.fetch_add(1, Ordering::SeqCst) + 1 == 10_000 {
@@ -220,7 +220,7 @@ fn ten_thousand_calls_in_flight<A: Adapter>() {
             }
             Some(Job::new(Schedule::Concurrent, move || {
                 gate.pass();
-                asked.echo();
+                requested.echo();
             }))
         }
     });

@@ -61,12 +61,12 @@ fn service() -> Service {
 fn host(version: ProtocolVersion) -> Host {
     Host::builder("client", "1")
         .versions(VersionSet::only(version))
-        .elicitation(|asked: ElicitFormParams, _| {
-            let (field, value) = if asked.message == "Who are you?" { ("name", "Ada") } else { ("color", "red") };
+        .elicitation(|received: ElicitFormParams, _| {
+            let (field, value) = if received.message == "Who are you?" { ("name", "Ada") } else { ("color", "red") };
             Ok::<_, Failure>(ElicitResult::accept([(field, value.into())]))
         })
-        .sampling(|asked: CreateMessageParams, _| {
-            let [SamplingContent::Text(text)] = asked.messages[0].content.as_slice() else {
+        .sampling(|received: CreateMessageParams, _| {
+            let [SamplingContent::Text(text)] = received.messages[0].content.as_slice() else {
                 return Err(Failure::rejected());
             };
             let verdict = SamplingContent::text(format!("fine: {}", text.text));

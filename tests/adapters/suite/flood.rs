@@ -90,7 +90,7 @@ fn count_results(mut peer: Raw, calls: u64) -> u64 {
 fn slow_reader_receives_every_response<A: Adapter>() {
     const CALLS: u64 = 40_000 / SCALE as u64;
     let (transport, mut peer) = Raw::pair::<A>();
-    let server = serve::<A>(transport, |asked| asked.echo());
+    let server = serve::<A>(transport, |received| received.echo());
     peer.handshake_as_client();
     let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));
     let mut reading = None;
@@ -107,9 +107,9 @@ fn large_pending_calls_are_not_refused<A: Adapter>() {
     let (transport, mut peer) = Raw::pair::<A>();
     let gate = Gate::default();
     let handlers = gate.clone();
-    let server = serve::<A>(transport, move |asked| {
+    let server = serve::<A>(transport, move |requested| {
         handlers.pass();
-        let _ = asked.answer("{}");
+        let _ = requested.answer("{}");
     });
     peer.handshake_as_client();
     let reader = Raw::new(peer.stream.try_clone().expect("there are descriptors"));

@@ -57,14 +57,14 @@ fn handlers(handlers: usize) -> DriverOptions {
 
 fn a_blocked_handler_receives_responses<A: Adapter>() {
     let (left, right) = A::pair(64);
-    let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
+    let client = client_with::<A>(client_config(), left, in_jobs(|inbound| inbound.echo()));
     let calls = Arc::new(Mutex::new(None::<Peer<ServerRole>>));
     let peer = calls.clone();
     let server = server_with::<A>(
         server_config(),
         right,
         &handlers(1),
-        in_jobs(move |asked| {
+        in_jobs(move |inbound| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             for round in 0..10 {
                 let pending = if round % 2 == 0 {
@@ -74,7 +74,7 @@ fn a_blocked_handler_receives_responses<A: Adapter>() {
                 };
                 pending.wait().expect("the client answers");
             }
-            asked.echo();
+            inbound.echo();
         }),
     );
     *calls.lock().expect("no panics") = Some(server.peer.clone());
@@ -88,28 +88,28 @@ fn waiting_handlers_do_not_block_responses<A: Adapter>() {
     let server_requests = Arc::new(AtomicUsize::new(0));
     let client = client_with::<A>(client_config(), left, {
         let (gate, server_requests) = (gate.clone(), server_requests.clone());
-        in_jobs(move |asked| {
+        in_jobs(move |inbound| {
             // The first responses are held back until a hundred more requests wait for a handler.
             server_requests.fetch_add(1, Ordering::SeqCst);
             gate.pass();
-            asked.echo();
+            inbound.echo();
         })
     });
     let home = Arc::new(Mutex::new(None::<Peer<ServerRole>>));
     let peer = home.clone();
     let arrived = AtomicUsize::new(0);
     let server = server_with::<A>(server_config(), right, &handlers(4), {
-        let act = in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
+        let act = in_jobs(move |inbound: &ReceivedRequest<ServerRole>| {
             let peer = peer.lock().expect("no panics").clone().expect("the server has started");
             send_request(&peer, "test/back", "{}").wait().expect("the client answers");
-            asked.echo();
+            inbound.echo();
         });
         let gate = gate.clone();
-        move |asked| {
+        move |inbound| {
             if arrived.fetch_add(1, Ordering::SeqCst) + 1 == 104 {
                 gate.open();
             }
-            act(asked)
+            act(inbound)
         }
     });
     *home.lock().expect("no panics") = Some(server.peer.clone());
@@ -127,11 +127,11 @@ fn responses_are_sent_while_a_later_request_runs<A: Adapter>() {
     let gate = Gate::default();
     let server = server_with::<A>(server_config(), transport, &handlers(1), {
         let gate = gate.clone();
-        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
-            if asked.method == "test/slow" {
+        in_jobs(move |inbound: &ReceivedRequest<ServerRole>| {
+            if inbound.method == "test/slow" {
                 gate.pass();
             }
-            asked.echo();
+            inbound.echo();
         })
     });
     peer.handshake_as_client();
@@ -216,9 +216,9 @@ fn each_request_is_cancelled_once_on_disconnect<A: Adapter>() {
         config,
         transport,
         &handlers(64),
-        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
+        in_jobs(move |inbound: &ReceivedRequest<ServerRole>| {
             hold.pass();
-            asked.echo();
+            inbound.echo();
         }),
     );
     peer.handshake_as_client();
@@ -255,13 +255,13 @@ fn a_handler_can_close_its_own_connection<A: Adapter>() {
         server_config(),
         right,
         &handlers(2),
-        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
+        in_jobs(move |inbound: &ReceivedRequest<ServerRole>| {
             let start = Instant::now();
             let handle = own.lock().expect("no panics").clone().expect("the server has started");
             handle.close();
             handle.close();
             notify.lock().expect("no panics").send(start.elapsed()).expect("the test listens");
-            asked.echo();
+            inbound.echo();
         }),
     );
     let server_handle = Arc::new(server.handle);
@@ -295,7 +295,7 @@ fn a_notification_handler_can_send_requests<A: Adapter>() {
             }
         }
     }
-    let client = client_with::<A>(client_config(), left, in_jobs(|asked| asked.echo()));
+    let client = client_with::<A>(client_config(), left, in_jobs(|inbound| inbound.echo()));
     let app = Arc::new(SendsRequests(Arc::default(), done.clone()));
     let server = A::start(|now| Server::new(server_config(), now), app, right, &handlers(1));
     assert_eq!(client.event(), Event::Ready);
@@ -347,9 +347,9 @@ fn a_panicking_job_does_not_stop_the_worker_pool<A: Adapter>() {
         server_config(),
         right,
         &handlers(1),
-        in_jobs(|asked: &ReceivedRequest<ServerRole>| {
-            asked.echo();
-            assert_ne!(asked.method, "test/panic", "on purpose");
+        in_jobs(|inbound: &ReceivedRequest<ServerRole>| {
+            inbound.echo();
+            assert_ne!(inbound.method, "test/panic", "on purpose");
         }),
     );
     assert_eq!(client.event(), Event::Ready);

@@ -152,7 +152,7 @@ pub(crate) fn client_with<A: Adapter>(
 
 /// A client that expects no requests.
 pub(crate) fn client<A: Adapter>(transport: A::Transport) -> End<A, ClientRole> {
-    client_with::<A>(client_config(), transport, |asked| panic!("unexpected {}", asked.method))
+    client_with::<A>(client_config(), transport, |received| panic!("unexpected {}", received.method))
 }
 
 pub(crate) fn server_with<A: Adapter>(
@@ -176,15 +176,15 @@ pub(crate) fn server<A: Adapter>(
 pub(crate) fn in_jobs<E: 'static>(
     act: impl Fn(&ReceivedRequest<E>) + Clone + Send + Sync + 'static,
 ) -> impl Fn(ReceivedRequest<E>) -> Option<Job> + Send + Sync + 'static {
-    move |asked| {
+    move |requested| {
         let act = act.clone();
-        Some(Job::new(Schedule::Concurrent, move || act(&asked)))
+        Some(Job::new(Schedule::Concurrent, move || act(&requested)))
     }
 }
 
 /// A server that responds to every request with its params.
 pub(crate) fn echo<A: Adapter>(transport: A::Transport) -> End<A, ServerRole> {
-    server::<A>(transport, |asked| asked.echo())
+    server::<A>(transport, |received| received.echo())
 }
 
 /// Returns a client and a server, after their handshake.

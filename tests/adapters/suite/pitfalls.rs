@@ -258,8 +258,8 @@ fn stops_listing_when_a_cursor_repeats<A: Adapter>() {
         "protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": {"name": "raw", "version": "1"}}}));
     peer.receive_method("notifications/initialized");
     let client = connecting.join().expect("no panic");
-    let asked = Arc::new(AtomicUsize::new(0));
-    let count = asked.clone();
+    let requested = Arc::new(AtomicUsize::new(0));
+    let count = requested.clone();
     let server = thread::spawn(move || {
         while let Some(request) = peer.receive() {
             count.fetch_add(1, Ordering::SeqCst);
@@ -270,7 +270,7 @@ fn stops_listing_when_a_cursor_repeats<A: Adapter>() {
     });
     let tools: Vec<_> = client.all_tools().collect();
     assert!(matches!(tools.last(), Some(Err(CallError::Invalid(_)))), "{tools:?}");
-    assert!(asked.load(Ordering::SeqCst) <= 3, "{asked:?}");
+    assert!(requested.load(Ordering::SeqCst) <= 3, "{requested:?}");
     client.close();
     server.join().expect("no panic");
 }

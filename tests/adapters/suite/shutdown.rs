@@ -64,9 +64,9 @@ fn requests_before_eof_are_answered<A: Adapter>() {
     }
     far.write_all(input.as_bytes()).expect("a pipe holds as much");
     drop(far);
-    let server = server::<A>(A::from_io(requests, answers), |asked| {
+    let server = server::<A>(A::from_io(requests, answers), |received| {
         thread::yield_now();
-        asked.echo();
+        received.echo();
     });
     let mut answers = String::new();
     output.read_to_string(&mut answers).expect("text comes");
@@ -121,9 +121,9 @@ fn concurrent_responses_are_not_interleaved<A: Adapter>() {
         config,
         A::memory(source, sink),
         &DriverOptions { handlers: 100, ..DriverOptions::default() },
-        in_jobs(move |asked: &ReceivedRequest<ServerRole>| {
+        in_jobs(move |received: &ReceivedRequest<ServerRole>| {
             barrier.wait();
-            asked.echo();
+            received.echo();
         }),
     );
     assert_eq!(block_on(poll_fn(|cx| requests.poll_write(cx, input.as_bytes()))).expect("it is read"), input.len());
@@ -183,7 +183,7 @@ fn close_reason_contains_the_system_error<A: Adapter>() {
 
 fn close_is_idempotent_and_works_from_any_thread<A: Adapter>() {
     for round in 0..200 {
-        let (client, server) = joined::<A>(A::pair(64), |asked| asked.echo());
+        let (client, server) = joined::<A>(A::pair(64), |received| received.echo());
         let client = Arc::new(client.handle);
         let barrier = Arc::new(Barrier::new(3));
         let threads: Vec<_> = (0..3)

@@ -28,7 +28,7 @@ scenarios![
 
 /// Makes small and large calls, one by one and many at once, and then closes the connection.
 fn converse<A: Adapter>(pair: Pair<A>) {
-    let (client, server) = joined::<A>(pair, |asked| asked.echo());
+    let (client, server) = joined::<A>(pair, |received| received.echo());
     for text in ["", "ü \u{1F600} \\n", &"x".repeat(300_000)] {
         let params = serde_json::json!({ "text": text }).to_string();
         // The progress token is part of the echoed params.
@@ -52,7 +52,7 @@ fn memory<A: Adapter>() {
 }
 
 fn memory_one_byte_at_a_time<A: Adapter>() {
-    let (client, server) = joined::<A>(A::pair(1), |asked| asked.echo());
+    let (client, server) = joined::<A>(A::pair(1), |received| received.echo());
     for number in 0..20 {
         let pending: Vec<_> =
             (0..10).map(|_| client.send_request("test/echo", &format!("{{\"number\":{number}}}"))).collect();

@@ -84,7 +84,7 @@ pub(crate) fn conversation() -> Result<(), Wrong> {
     sure(server.conn.version() == Some(ProtocolVersion::LATEST_LEGACY))?;
 
     // The tool asks for the roots before it answers.
-    let asked = good(client.conn.request(now, &CallToolParams::new("where"), RequestOptions::default()))?;
+    let requested = good(client.conn.request(now, &CallToolParams::new("where"), RequestOptions::default()))?;
     let tool = some(only_request(&client.write(now, &mut server), Method::CallTool))?;
     let server_request = good(server.conn.request(now, &ListRootsParams::default(), RequestOptions::default()))?;
     let key = some(only_request(&server.write(now, &mut client), Method::ListRoots))?;
@@ -99,7 +99,7 @@ pub(crate) fn conversation() -> Result<(), Wrong> {
     let [Event::Progress { .. }, Event::Response { call, outcome: Outcome::Result(result) }] = events.as_slice() else {
         return sure(false);
     };
-    sure(*call == asked)?;
+    sure(*call == requested)?;
     let result: CallToolResult = good(result.decode())?;
     sure(some(result.content.first())?.as_text() == Some("file:///home"))?;
 

@@ -38,7 +38,7 @@ fn call(client: &mut Client) -> CallId {
     let params = RawJson::from(&params);
     let call = client.conn.request_raw(client.now, "tools/call", Some(&params), RequestOptions::default());
     client.sent();
-    call.expect("it may be asked")
+    call.expect("it may be sent")
 }
 
 fn task(id: &str, status: &str, more: &Value) -> Value {
@@ -52,18 +52,18 @@ fn task(id: &str, status: &str, more: &Value) -> Value {
 fn input_requests_over_the_limit_are_not_parsed() {
     let input_requests = members(40_000, r#"{"method":"roots/list"}"#);
     let mut client = client();
-    let (asked, became_task) = (call(&mut client), call(&mut client));
+    let (requested, became_task) = (call(&mut client), call(&mut client));
     client.feed(&result(became_task.as_u64(), task("t", "working", &json!({}))));
     client.take_events();
     let answer = format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","requestState":"s","inputRequests":{input_requests}}}}}"#,
-        asked.as_u64(),
+        requested.as_u64(),
     );
     let told = format!(
         r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{input_requests}}}}}"#,
     );
     let taken = allocated(|| client.feed_text(&answer));
-    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+    assert_eq!(client.take_events(), [Event::Response { call: requested, outcome: Outcome::Malformed }]);
     assert!(taken < 64 << 10, "{taken} bytes for an answer of {}", answer.len());
     let taken = allocated(|| client.feed_text(&told));
     let events = client.take_events();
@@ -75,13 +75,13 @@ fn input_requests_over_the_limit_are_not_parsed() {
 #[test]
 fn input_request_keys_are_compared_unescaped() {
     let mut client = client();
-    let asked = call(&mut client);
+    let requested = call(&mut client);
     let twice = json!({"method": "roots/list"}).to_string();
     client.feed_text(&format!(
         r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"input_required","inputRequests":{{"a":{twice},"\u0061":{twice}}}}}}}"#,
-        asked.as_u64(),
+        requested.as_u64(),
     ));
-    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+    assert_eq!(client.take_events(), [Event::Response { call: requested, outcome: Outcome::Malformed }]);
 
     // A task whose input request changes its spelling at each poll requests it once.
     let follows = call(&mut client);
@@ -92,8 +92,8 @@ fn input_request_keys_are_compared_unescaped() {
             r#"{{"jsonrpc":"2.0","method":"notifications/tasks","params":{{"taskId":"t","status":"input_required","inputRequests":{{"{name}":{twice}}}}}}}"#,
         ));
     }
-    let asked = client.take_events().into_iter().filter(|event| matches!(event, Event::Request { .. }));
-    assert_eq!(asked.count(), 1);
+    let requested = client.take_events().into_iter().filter(|event| matches!(event, Event::Request { .. }));
+    assert_eq!(requested.count(), 1);
 }
 
 #[test]

@@ -29,9 +29,9 @@ fn cancel(number: u64) -> Value {
 
 fn call(server: &mut HttpServer, id: &str, number: u64) -> (RequestRef, ReplyKey) {
     let params = json!({"name": "t", "_meta": {"progressToken": number}});
-    let asked =
+    let requested =
         server.send_message(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
-    (asked, server.take_request().1)
+    (requested, server.take_request().1)
 }
 
 fn progress(server: &mut HttpServer, id: &str, key: ReplyKey, progress: f64) {
@@ -91,15 +91,15 @@ fn protocol_responses_bypass_unread_streams() {
         let foreign = server.send_message(&id, &request(2, "sampling/createMessage"));
         let (_, key) = call(&mut server, &id, 3);
         let duplicate = server.send_message(&id, &request(3, "tools/list"));
-        let mut asked = vec![(ping, 1), (foreign, 2), (duplicate, 3)];
+        let mut requested = vec![(ping, 1), (foreign, 2), (duplicate, 3)];
         if version == "2025-03-26" {
             let batch = server.send_message(&id, &json!([request(4, "ping"), request(5, "ping")]));
             assert_eq!(server.reply(batch).json().as_array().map(Vec::len), Some(2));
             let told = server.send_message(&id, &json!([cancel(77), cancel(78)]));
             assert_eq!((server.reply(told).status(), server.reply(told).body.len()), (202, 0));
         }
-        for (asked, number) in asked.drain(..) {
-            let reply = server.reply(asked);
+        for (requested, number) in requested.drain(..) {
+            let reply = server.reply(requested);
             assert_eq!((reply.status(), &reply.json()["id"]), (200, &json!(number)), "{version}");
         }
         server.take_events();
@@ -114,9 +114,9 @@ fn an_unread_stream_does_not_block_others() {
         let mut server = HttpServer::new(full_server());
         let id = server.begin(version);
         dead_stream(&mut server, &id);
-        let (asked, key) = call(&mut server, &id, 1);
+        let (requested, key) = call(&mut server, &id, 1);
         answer(&mut server, &id, key, 100);
-        assert_eq!(server.reply(asked).json()["id"], json!(1));
+        assert_eq!(server.reply(requested).json()["id"], json!(1));
     }
 }
 
@@ -130,9 +130,9 @@ fn resuming_frees_the_queue_of_the_old_stream() {
     while notify(&mut server, &id, 100 << 10).is_ok() && queued(&mut server, &id) < 4 * MIB {}
     let before = queued(&mut server, &id);
     let again = server.listen(&id, Some(&first));
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     answer(&mut server, &id, key, 100);
-    assert_eq!(server.reply(asked).json()["id"], json!(1));
+    assert_eq!(server.reply(requested).json()["id"], json!(1));
     assert_eq!(queued(&mut server, &id), 0, "{before} bytes before");
     // The messages that are still kept come first, then the new ones.
     let read = server.reply(again).messages().len();
@@ -148,10 +148,10 @@ fn resuming_frees_the_queue_of_the_old_stream() {
 fn replayed_messages_are_counted() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     progress(&mut server, &id, key, 1.0);
     answer(&mut server, &id, key, 15 * MIB);
-    let last = server.reply(asked).events()[0].2.clone();
+    let last = server.reply(requested).events()[0].2.clone();
     server.reads = false;
     let mut most = 0;
     let again: Vec<_> = (0..64)
@@ -163,9 +163,9 @@ fn replayed_messages_are_counted() {
         .collect();
     assert!(most <= 16 * MIB, "{} MiB for 64 that do not read", most / MIB);
     // The last stream has the messages. The client has abandoned the others.
-    for (index, asked) in again.into_iter().enumerate() {
-        server.read(asked, true);
-        let reply = server.reply(asked);
+    for (index, requested) in again.into_iter().enumerate() {
+        server.read(requested, true);
+        let reply = server.reply(requested);
         assert!(reply.ended);
         assert_eq!(reply.messages().len(), usize::from(index == 63));
     }
@@ -207,10 +207,10 @@ fn streams_of_cancelled_requests_are_removed() {
         let id = server.begin(version);
         let mut most = 0;
         for number in 1..=5_000 {
-            let (asked, key) = call(&mut server, &id, number);
+            let (requested, key) = call(&mut server, &id, number);
             progress(&mut server, &id, key, 1.0);
-            let last = server.reply(asked).events().last().expect("there was one").2.clone();
-            server.disconnect(asked);
+            let last = server.reply(requested).events().last().expect("there was one").2.clone();
+            server.disconnect(requested);
             server.send_message(&id, &cancel(number));
             answer(&mut server, &id, key, 1);
             server.take_events();
@@ -235,7 +235,7 @@ fn cancelling_in_a_batch_ends_the_exchange() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-03-26");
     for streaming in [false, true] {
-        let (asked, key) = call(&mut server, &id, 1);
+        let (requested, key) = call(&mut server, &id, 1);
         if streaming {
             progress(&mut server, &id, key, 1.0);
         }
@@ -243,7 +243,7 @@ fn cancelling_in_a_batch_ends_the_exchange() {
         assert_eq!(server.reply(batch).status(), 202);
         answer(&mut server, &id, key, 1);
         server.take_events();
-        assert!(server.reply(asked).ended);
+        assert!(server.reply(requested).ended);
         assert_eq!(server.session(&id).expect("it is open").usage().exchanges, 0);
     }
     // A cancellation in the batch of its request, and beside another request.
@@ -262,10 +262,10 @@ fn requests_missing_from_a_replay_fail() {
     options.limits.replay = 3;
     let mut server = HttpServer::with(full_server(), options);
     let id = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     progress(&mut server, &id, key, 1.0);
-    let last = server.reply(asked).events().last().expect("there was one").2.clone();
-    server.disconnect(asked);
+    let last = server.reply(requested).events().last().expect("there was one").2.clone();
+    server.disconnect(requested);
     let now = server.now;
     let send_request = |server: &mut HttpServer| {
         let conn = server.session(&id).expect("it is open").connection(now);
@@ -295,10 +295,10 @@ fn requests_missing_from_a_replay_fail() {
     // The stream of a dropped response no longer exists.
     let last = server.reply(again).events()[0].2.clone();
     for number in 2..6 {
-        let (asked, key) = call(&mut server, &id, number);
+        let (requested, key) = call(&mut server, &id, number);
         progress(&mut server, &id, key, 1.0);
         answer(&mut server, &id, key, 1);
-        assert!(server.reply(asked).ended);
+        assert!(server.reply(requested).ended);
     }
     let again = server.listen(&id, Some(&last));
     assert_eq!(server.reply(again).status(), 400);
@@ -313,10 +313,10 @@ fn stalled_streams_are_dropped_after_a_timeout() {
     let mut blocked = None;
     for number in 1..100 {
         server.reads = false;
-        let (asked, key) = call(&mut server, &id, number);
+        let (requested, key) = call(&mut server, &id, number);
         let now = server.now;
         let _ = server.session(&id).expect("it is open").connection(now).progress(key, 1.0, None, None);
-        dead.push(asked);
+        dead.push(requested);
         if try_answer(&mut server, &id, key, MIB) == Err(SendError::Busy) {
             blocked = Some(key);
             break;
@@ -325,7 +325,7 @@ fn stalled_streams_are_dropped_after_a_timeout() {
     let blocked = blocked.expect("what waits is bounded");
     assert!(queued(&mut server, &id) <= 6 * MIB);
     server.reads = true;
-    let (asked, key) = call(&mut server, &id, 1000);
+    let (requested, key) = call(&mut server, &id, 1000);
     assert_eq!(try_answer(&mut server, &id, key, 1), Err(SendError::Busy));
     // Streams that are read slowly are kept. The others are dropped.
     let reader = dead[0];
@@ -335,7 +335,7 @@ fn stalled_streams_are_dropped_after_a_timeout() {
     }
     assert_eq!(try_answer(&mut server, &id, key, 1), Ok(()));
     assert_eq!(try_answer(&mut server, &id, blocked, 1), Ok(()));
-    assert_eq!(server.reply(asked).messages()[0]["id"], json!(1000));
+    assert_eq!(server.reply(requested).messages()[0]["id"], json!(1000));
     server.read(reader, true);
     assert!(server.reply(reader).ended && server.reply(reader).messages().len() == 2);
     // Their messages are kept as after a disconnect.
@@ -356,9 +356,9 @@ fn keys(server: &mut HttpServer) -> Vec<ReplyKey> {
     server.take_events().into_iter().filter_map(key).collect()
 }
 
-fn all_answered(server: &HttpServer, asked: &[RequestRef]) {
-    for (number, asked) in asked.iter().enumerate() {
-        let reply = server.reply(*asked);
+fn all_answered(server: &HttpServer, requested: &[RequestRef]) {
+    for (number, requested) in requested.iter().enumerate() {
+        let reply = server.reply(*requested);
         let id = if reply.header("content-type") == Some("application/json") {
             reply.json()["id"].clone()
         } else {
@@ -372,7 +372,7 @@ fn all_answered(server: &HttpServer, asked: &[RequestRef]) {
 fn calls_over_the_limit_are_queued() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let asked: Vec<_> = (0..100).map(|number| large_call(&mut server, &id, number, MIB)).collect();
+    let requested: Vec<_> = (0..100).map(|number| large_call(&mut server, &id, number, MIB)).collect();
     let usage = server.session(&id).expect("it is open").usage();
     assert_eq!((usage.exchanges, usage.waiting_requests), (100, 37));
     // A response to a request of the server does not wait behind them.
@@ -391,8 +391,8 @@ fn calls_over_the_limit_are_queued() {
         answer(&mut server, &id, key, 1);
         open.extend(keys(&mut server));
     }
-    for (number, asked) in asked.iter().enumerate() {
-        let reply = server.reply(*asked);
+    for (number, requested) in requested.iter().enumerate() {
+        let reply = server.reply(*requested);
         assert!(reply.status() == 200 && reply.ended, "{number}");
     }
     server.advance(Duration::from_secs(301));
@@ -405,25 +405,25 @@ fn a_paused_reader_receives_every_response() {
     const OPEN: usize = 8_192;
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let (mut asked, mut owed, mut read, mut number) = (Vec::new(), Vec::new(), 0, 0);
+    let (mut requested, mut owed, mut read, mut number) = (Vec::new(), Vec::new(), 0, 0);
     server.reads = false;
     for pause in 0..usize::MAX {
-        while number < CALLS && asked.len() - read < OPEN {
-            asked.push(large_call(&mut server, &id, number, 0));
+        while number < CALLS && requested.len() - read < OPEN {
+            requested.push(large_call(&mut server, &id, number, 0));
             number += 1;
         }
         owed.extend(keys(&mut server));
         owed.retain(|key| try_answer(&mut server, &id, *key, 4 << 10) == Err(SendError::Busy));
         let usage = server.session(&id).expect("it is open").usage();
         assert!(usage.queued_bytes < 5 * MIB, "{usage:?}");
-        if read == asked.len() {
+        if read == requested.len() {
             break;
         }
         if pause == 0 {
             server.advance(Duration::from_secs(4));
         }
         // The client reads the queued output.
-        while let Some(next) = asked.get(read) {
+        while let Some(next) = requested.get(read) {
             server.read(*next, true);
             if !server.reply(*next).ended {
                 break;
@@ -431,8 +431,8 @@ fn a_paused_reader_receives_every_response() {
             read += 1;
         }
     }
-    assert_eq!(asked.len(), usize::try_from(CALLS).expect("few"));
-    all_answered(&server, &asked);
+    assert_eq!(requested.len(), usize::try_from(CALLS).expect("few"));
+    all_answered(&server, &requested);
 }
 
 #[test]
@@ -441,16 +441,16 @@ fn in_flight_requests_are_bounded_per_endpoint() {
     options.limits.request_bytes = 8 * MIB;
     let mut server = HttpServer::with(full_server(), options);
     let ids: Vec<_> = (0..4).map(|_| server.begin("2025-11-25")).collect();
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for number in 0..16_u64 {
-        asked.push(large_call(&mut server, &ids[usize::try_from(number % 4).expect("few")], number, MIB));
+        requested.push(large_call(&mut server, &ids[usize::try_from(number % 4).expect("few")], number, MIB));
     }
     let open = server.take_events().len();
     assert_eq!(open, 7, "the others are refused");
-    let refused = asked.iter().filter(|asked| server.reply(**asked).head.is_some()).count();
+    let refused = requested.iter().filter(|requested| server.reply(**requested).head.is_some()).count();
     assert_eq!(refused, 9);
     // Cancelled requests count until their handlers are done.
-    server.disconnect(asked[0]);
+    server.disconnect(requested[0]);
     server.send_message(&ids[0], &cancel(0));
     server.take_events();
     let more = large_call(&mut server, &ids[1], 99, MIB);
@@ -475,24 +475,24 @@ fn dropped_responses_are_aborted_or_503() {
         server.reads = false;
         let mut calls = Vec::new();
         for number in 0..8 {
-            let asked = server.send_message(&id, &request(number, "tools/list"));
+            let requested = server.send_message(&id, &request(number, "tools/list"));
             let Some(Event::Request { key, .. }) = server.take_events().pop() else { break };
             if try_answer(&mut server, &id, key, MIB).is_err() {
                 break;
             }
             if number == 0 {
-                assert!(server.read_once(asked), "the head is taken, and then nothing");
-                assert_eq!(server.reply(asked).status(), 200);
+                assert!(server.read_once(requested), "the head is taken, and then nothing");
+                assert_eq!(server.reply(requested).status(), 200);
             }
-            calls.push(asked);
+            calls.push(requested);
         }
         server.reads = true;
         assert!(calls.len() >= 4, "{version}: {} answers wait", calls.len());
         server.advance(Duration::from_secs(60));
         assert!(queued(&mut server, &id) < 1000, "{version}: {} bytes are held", queued(&mut server, &id));
-        for (number, asked) in calls.into_iter().enumerate() {
-            server.read(asked, true);
-            let reply = server.reply(asked);
+        for (number, requested) in calls.into_iter().enumerate() {
+            server.read(requested, true);
+            let reply = server.reply(requested);
             assert!(reply.ended, "{version}: {number}");
             if number == 0 {
                 assert!(reply.aborted && reply.body.is_empty(), "{version}: the body breaks off");

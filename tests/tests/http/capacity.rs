@@ -180,7 +180,7 @@ fn list_change_waits_until_there_is_capacity() {
     server.reads = false;
     let mut full = Vec::new();
     for number in 0..4 {
-        let asked = server.send_message(
+        let requested = server.send_message(
             &id,
             &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call",
             "params": {"name": "t", "_meta": {"progressToken": number}}}),
@@ -194,7 +194,7 @@ fn list_change_waits_until_there_is_capacity() {
             .progress(key, 1.0, None, Some(&text))
             .expect("there is room");
         server.settle();
-        full.push((asked, key));
+        full.push((requested, key));
     }
     server.reads = true;
     let now = server.now;
@@ -202,8 +202,8 @@ fn list_change_waits_until_there_is_capacity() {
     conn.notify_raw("notifications/tools/list_changed", None).expect("it is noted");
     server.settle();
     assert_eq!(server.reply(listener).messages(), Vec::<Value>::new(), "there is no room");
-    for (asked, _) in &full {
-        server.read(*asked, true);
+    for (requested, _) in &full {
+        server.read(*requested, true);
     }
     let told = server.reply(listener).messages();
     assert_eq!(told.len(), 1, "it waits though there is room");
@@ -233,7 +233,7 @@ fn queued_requests_are_cancelled_by_any_id_type() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let (mut server, id, owed) = crowded(version);
         let ids = [json!(1), json!("two"), json!("3"), json!(4), json!(5), json!(6)];
-        let asked: Vec<_> = ids
+        let requested: Vec<_> = ids
             .iter()
             .map(|number| server.send_message(&id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"})))
             .collect();
@@ -243,7 +243,7 @@ fn queued_requests_are_cancelled_by_any_id_type() {
             server.send_message(&id, &cancel(&named));
         }
         assert_eq!(waiting(&mut server, &id), 3, "{version}");
-        assert!(asked[1..4].iter().all(|asked| server.reply(*asked).ended));
+        assert!(requested[1..4].iter().all(|requested| server.reply(*requested).ended));
         if version == "2025-03-26" {
             server.send_message(&id, &json!([cancel(&json!(5)), cancel(&json!(77)), cancel(&json!(6))]));
             assert_eq!(waiting(&mut server, &id), 1, "cancelled in a batch");
@@ -260,11 +260,11 @@ fn queued_requests_are_cancelled_by_any_id_type() {
 #[test]
 fn cancellation_prefers_the_exact_id() {
     let (mut server, id, _) = crowded("2025-11-25");
-    let asked = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": "1000", "method": "tools/list"}));
+    let requested = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": "1000", "method": "tools/list"}));
     server.send_message(&id, &cancel(&json!(1000)));
     // The cancellation frees an exchange for the queued request.
     assert!(matches!(server.take_events()[..], [Event::Cancelled { .. }, Event::Request { .. }]));
     assert_eq!(waiting(&mut server, &id), 0);
     server.advance(Duration::from_secs(1));
-    assert!(server.reply(asked).head.is_none(), "it is not cancelled");
+    assert!(server.reply(requested).head.is_none(), "it is not cancelled");
 }

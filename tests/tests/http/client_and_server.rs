@@ -122,8 +122,8 @@ fn client_and_server_negotiate_every_era_pair() {
 #[test]
 fn server_requests_input_in_both_eras() {
     for versions in [VersionSet::LEGACY, VersionSet::ALL] {
-        let asked: Rc<Cell<Option<(usize, ReplyKey)>>> = Rc::default();
-        let waiting = asked.clone();
+        let requested: Rc<Cell<Option<(usize, ReplyKey)>>> = Rc::default();
+        let waiting = requested.clone();
         let app: App = Box::new(move |server, session, event| {
             let now = server.now;
             match event {
@@ -144,7 +144,7 @@ fn server_requests_input_in_both_eras() {
                     }
                 }
                 Event::Response { .. } => {
-                    let (session, key) = waiting.take().expect("it was asked");
+                    let (session, key) = waiting.take().expect("it was requested");
                     respond(server, session, key, &json!({"content": []}));
                 }
                 _ => {}
@@ -241,11 +241,12 @@ fn stream_length(version: &'static str) -> usize {
     let mut server = HttpServer::new(serving(VersionSet::LEGACY));
     let id = server.begin(only.as_str());
     let params = json!({"name": "t", "_meta": {"progressToken": 2}});
-    let asked = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}));
+    let requested =
+        server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/call", "params": params}));
     let (session, key) = server.take_request();
     steps(3)(&mut server, session, Event::Request { key, method: MethodName::Known(Method::CallTool), params: None });
     server.settle();
-    server.reply(asked).body.len()
+    server.reply(requested).body.len()
 }
 
 // req: HTTP-029 HTTP-049 HTTP-050 HTTP-051

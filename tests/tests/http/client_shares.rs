@@ -83,8 +83,8 @@ fn subscriptions_count_their_retained_bytes() {
         } else {
             params["_meta"] = json!({"vendor/x": ones});
         }
-        let asked = listen(&mut server, number, params);
-        assert_eq!(server.reply(asked).status(), 200, "{number}");
+        let requested = listen(&mut server, number, params);
+        assert_eq!(server.reply(requested).status(), 200, "{number}");
     }
     let held = in_flight(&server);
     assert!(held < 16 * 2000, "{held} bytes for 16 subscriptions that say little");
@@ -109,10 +109,10 @@ fn requests_count_their_memory_not_their_length() {
     let described: serde_json::Map<_, _> = (0..50_000).map(|number| (format!("{number:x}"), json!({}))).collect();
     let params = json!({"_meta": {"io.modelcontextprotocol/clientCapabilities": {"experimental": described}}});
     for number in 0..4 {
-        let asked = server.send(modern(&json!(number), "tools/list", params.clone()));
+        let requested = server.send(modern(&json!(number), "tools/list", params.clone()));
         let held = in_flight(&server);
         assert!(held <= 8 * MIB, "{held} bytes of 8 MiB");
-        assert_eq!(server.reply(asked).head.is_some(), number > 0, "there is room for one");
+        assert_eq!(server.reply(requested).head.is_some(), number > 0, "there is room for one");
     }
 }
 
@@ -124,8 +124,8 @@ fn one_client_leaves_capacity_for_others() {
     for count in [6000, 100, 0] {
         let names: Vec<_> = (0..count).map(|number| format!("mem://{number}")).collect();
         let refused = (0..10_000).find(|number| {
-            let asked = listen(&mut server, *number, json!({"notifications": {"resourceSubscriptions": names}}));
-            server.reply(asked).status() == 503
+            let requested = listen(&mut server, *number, json!({"notifications": {"resourceSubscriptions": names}}));
+            server.reply(requested).status() == 503
         });
         assert!(refused.is_some(), "{} bytes for one client", in_flight(&server));
     }
@@ -139,8 +139,8 @@ fn one_client_leaves_capacity_for_others() {
     for bytes in [16 << 10, 1000, 0] {
         let refused = (0..10_000_u64).find(|number| {
             let session = &ids[usize::try_from(number % 4).expect("few")];
-            let asked = large_call(&mut server, session, 100_000 * bytes as u64 + number, bytes);
-            server.reply(asked).head.is_some()
+            let requested = large_call(&mut server, session, 100_000 * bytes as u64 + number, bytes);
+            server.reply(requested).head.is_some()
         });
         assert!(refused.is_some(), "{} bytes for two clients", in_flight(&server));
     }
@@ -156,8 +156,8 @@ fn one_anonymous_session_leaves_capacity_for_others() {
     let id = server.begin("2025-11-25");
     for bytes in [10 << 10, 100, 0] {
         for number in (0..).map(|number| 10_000 * bytes as u64 + number) {
-            let asked = large_call(&mut server, &id, number, bytes);
-            if server.reply(asked).head.is_some() {
+            let requested = large_call(&mut server, &id, number, bytes);
+            if server.reply(requested).head.is_some() {
                 break;
             }
         }
@@ -178,8 +178,8 @@ fn queued_requests_count_as_in_flight() {
     for id in &ids {
         large_call(&mut server, id, 0, 0);
         for number in 1..=8 {
-            let asked = large_call(&mut server, id, number, MIB - 2048);
-            waiting += usize::from(server.reply(asked).head.is_none());
+            let requested = large_call(&mut server, id, number, MIB - 2048);
+            waiting += usize::from(server.reply(requested).head.is_none());
         }
     }
     // Each session may queue four, and one client may use seven eighths of the limit.
@@ -196,10 +196,10 @@ fn batches_count_against_the_request_limit() {
     let id = server.begin("2025-03-26");
     let params = json!({"name": "t", "arguments": {"x": "x".repeat(MIB - 1000)}});
     let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params});
-    let asked: Vec<_> = (0..12).map(|number| server.send_message(&id, &json!([call(number)]))).collect();
-    let refused = asked.iter().filter(|asked| server.reply(**asked).head.is_some());
+    let requested: Vec<_> = (0..12).map(|number| server.send_message(&id, &json!([call(number)]))).collect();
+    let refused = requested.iter().filter(|requested| server.reply(**requested).head.is_some());
     assert!(refused.clone().count() >= 5, "of 12, with {} bytes in flight", in_flight(&server));
-    assert!(refused.clone().all(|asked| server.reply(*asked).status() == 503));
+    assert!(refused.clone().all(|requested| server.reply(*requested).status() == 503));
     server.take_events();
     server.set_principal("ada");
     is_served(&mut server);
@@ -217,10 +217,10 @@ fn requests_count_their_principals() {
     let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}});
     for batches in [false, true] {
         let id = server.begin("2025-03-26");
-        let mut asked = Vec::new();
+        let mut requested = Vec::new();
         for number in 0..100 {
             let message = if batches { json!([call(number)]) } else { call(number) };
-            asked.push(server.send_message(&id, &message));
+            requested.push(server.send_message(&id, &message));
         }
         let mut opened = server.take_requests();
         assert!((10..84).contains(&opened.len()), "{} requests are open", opened.len());
@@ -231,11 +231,11 @@ fn requests_count_their_principals() {
         }
         assert_eq!(in_flight(&server), 0);
     }
-    let asked = server.send(modern(&json!(1), "tools/call", json!({"name": "t"})));
+    let requested = server.send(modern(&json!(1), "tools/call", json!({"name": "t"})));
     assert!(in_flight(&server) > CLAIMS, "{} bytes", in_flight(&server));
     let key = server.take_request();
     server.respond(key, &json!({"resultType": "complete", "content": []}));
-    assert_eq!((server.reply(asked).status(), in_flight(&server)), (200, 0));
+    assert_eq!((server.reply(requested).status(), in_flight(&server)), (200, 0));
 }
 
 /// A connection has a limit of its own, at which requests wait as well.
@@ -249,7 +249,7 @@ fn requests_with_large_principals_wait_for_room() {
     server.set_caller(eve);
     let id = server.begin("2025-03-26");
     let call = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}});
-    let asked: Vec<_> = (0..10).map(|number| server.send_message(&id, &call(number))).collect();
+    let requested: Vec<_> = (0..10).map(|number| server.send_message(&id, &call(number))).collect();
     let mut opened = server.take_requests();
     assert_eq!(opened.len(), 5);
     while let Some(key) = opened.pop() {
@@ -257,7 +257,7 @@ fn requests_with_large_principals_wait_for_room() {
         server.respond(key, &json!({"content": []}));
         opened.extend(server.take_requests());
     }
-    assert!(asked.iter().all(|asked| server.reply(*asked).json()["result"].is_object()));
+    assert!(requested.iter().all(|requested| server.reply(*requested).json()["result"].is_object()));
 }
 
 /// Each member counts the principal, since members end one by one.

@@ -136,10 +136,10 @@ fn every_session_request_is_authorized() {
             assert_eq!((server.take_events(), server.sessions.len()), (vec![], 1), "{version}: nothing was processed");
         }
         server.set_principal("ada");
-        let asked = server.send_message(&id, &list);
+        let requested = server.send_message(&id, &list);
         let key = server.take_request();
         server.respond(key, &json!({"tools": []}));
-        assert_eq!(server.reply(asked).status(), 200);
+        assert_eq!(server.reply(requested).status(), 200);
     }
 }
 
@@ -164,14 +164,14 @@ fn every_stateless_request_is_authorized() {
         if let Some(challenge) = refused {
             server.caller = Caller::Refused(challenge);
         }
-        let asked = server.send(modern(&json!(1), "tools/list", json!({})));
+        let requested = server.send(modern(&json!(1), "tools/list", json!({})));
         if status == 200 {
             let key = server.take_request();
             server.respond(key, &json!({"tools": []}));
         } else {
-            assert_eq!(server.reply(asked).header("www-authenticate"), Some("Bearer"));
+            assert_eq!(server.reply(requested).header("www-authenticate"), Some("Bearer"));
         }
-        assert_eq!(server.reply(asked).status(), status);
+        assert_eq!(server.reply(requested).status(), status);
         assert!(server.sessions.is_empty());
     }
 }

@@ -113,7 +113,7 @@ fn modern_requests_ignore_the_session_header() {
     server.respond(key, &json!({}));
     let mut request = modern(&json!(1), "tools/call", json!({"name": "t"}));
     request.headers_mut().insert("mcp-session-id", id.parse().expect("a value"));
-    let asked = server.send(request);
+    let requested = server.send(request);
     let (session, key) = server.take_request();
     let session = server.sessions.get_mut(&session).expect("it has one of its own");
     assert_eq!(session.id(), None);
@@ -121,8 +121,8 @@ fn modern_requests_ignore_the_session_header() {
     assert_eq!((context.version.as_str(), context.log_level), ("2026-07-28", None));
     assert_eq!(context.client_capabilities.set().iter().count(), 0);
     server.respond((*server.sessions.keys().next_back().expect("it is there"), key), &json!({"content": []}));
-    assert_eq!(server.reply(asked).status(), 200);
-    assert_eq!(server.reply(asked).header("mcp-session-id"), None);
+    assert_eq!(server.reply(requested).status(), 200);
+    assert_eq!(server.reply(requested).header("mcp-session-id"), None);
     let opening = modern(&json!(2), "initialize", json!({}));
     assert_eq!(outcome(&mut server, opening), (404, Some(-32601)));
 }

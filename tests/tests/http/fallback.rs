@@ -28,7 +28,7 @@ fn error(id: Option<&Value>, code: i64, data: &Value) -> String {
 
 /// Returns the exchange and the id of the probe.
 #[track_caller]
-fn asked(caller: &mut HttpClient) -> (ExchangeId, Value) {
+fn requested(caller: &mut HttpClient) -> (ExchangeId, Value) {
     let (exchange, request) = caller.posted("server/discover");
     assert_eq!(header(&request, "mcp-protocol-version"), Some("2026-07-28"));
     assert_eq!(header(&request, "mcp-method"), Some("server/discover"));
@@ -59,7 +59,7 @@ fn falls_back_when_discover_is_not_understood() {
         for code in [-32600, -32601, -32602, -32000, -32700, 1] {
             for status in [200, 400, 404, 422, 406] {
                 let mut caller = both();
-                let (exchange, id) = asked(&mut caller);
+                let (exchange, id) = requested(&mut caller);
                 caller.respond(exchange, json_response(status), error(named.then_some(&id), code, &Value::Null));
                 falls_back(&mut caller);
             }
@@ -69,25 +69,25 @@ fn falls_back_when_discover_is_not_understood() {
         [(400, ""), (400, "Bad Request"), (404, "<html>"), (405, ""), (406, ""), (415, ""), (422, "{}")]
     {
         let mut caller = both();
-        let (exchange, _) = asked(&mut caller);
+        let (exchange, _) = requested(&mut caller);
         caller.respond(exchange, Response::builder().status(status), body);
         falls_back(&mut caller);
     }
     // Some servers respond to any request, on a stream that ends.
     for body in [json!({}), json!({"tools": []})] {
         let mut caller = both();
-        let (exchange, id) = asked(&mut caller);
+        let (exchange, id) = requested(&mut caller);
         let answer = json!({"jsonrpc": "2.0", "id": id, "result": body});
         caller.respond(exchange, stream_response(), event("", &answer));
         falls_back(&mut caller);
     }
     let mut caller = both();
-    let (exchange, id) = asked(&mut caller);
+    let (exchange, id) = requested(&mut caller);
     let answer = error(Some(&id), -32601, &Value::Null);
     caller.respond(exchange, stream_response(), format!("data: {answer}\n\n"));
     falls_back(&mut caller);
     let mut caller = both();
-    let (exchange, _) = asked(&mut caller);
+    let (exchange, _) = requested(&mut caller);
     caller.respond(exchange, Response::builder().status(200).header("content-type", "text/html"), "<html>");
     falls_back(&mut caller);
 }
@@ -97,10 +97,10 @@ fn falls_back_when_discover_is_not_understood() {
 fn recognises_a_modern_server_by_its_errors() {
     for named in [true, false] {
         let mut caller = both();
-        let (exchange, id) = asked(&mut caller);
+        let (exchange, id) = requested(&mut caller);
         let data = json!({"supported": ["2026-07-28"], "requested": "2026-07-28"});
         caller.respond(exchange, json_response(400), error(named.then_some(&id), -32022, &data));
-        let (exchange, id) = asked(&mut caller);
+        let (exchange, id) = requested(&mut caller);
         caller.answer(exchange, &discovered(&id));
         assert_eq!(caller.take_events(), [Event::Ready]);
         // An unknown method does not reveal the era.
@@ -111,7 +111,7 @@ fn recognises_a_modern_server_by_its_errors() {
         assert_eq!(caller.requests.len(), 0);
         for code in [-32020, -32021] {
             let mut caller = both();
-            let (exchange, id) = asked(&mut caller);
+            let (exchange, id) = requested(&mut caller);
             caller.respond(exchange, json_response(400), error(named.then_some(&id), code, &Value::Null));
             assert!(
                 matches!(&caller.take_events()[..], [Event::Closed(CloseReason::Refused(error))] if error.code.0 == code)
@@ -121,7 +121,7 @@ fn recognises_a_modern_server_by_its_errors() {
     }
     // The error may list revisions with sessions.
     let mut caller = both();
-    let (exchange, id) = asked(&mut caller);
+    let (exchange, id) = requested(&mut caller);
     let data = json!({"supported": ["2025-11-25"], "requested": "2026-07-28"});
     caller.respond(exchange, json_response(400), error(Some(&id), -32022, &data));
     falls_back(&mut caller);
@@ -132,25 +132,25 @@ fn recognises_a_modern_server_by_its_errors() {
 fn errors_unrelated_to_the_era_are_reported() {
     for status in [401, 403, 408, 421, 429, 500, 502, 503, 504] {
         let mut caller = both();
-        let (exchange, _) = asked(&mut caller);
+        let (exchange, _) = requested(&mut caller);
         caller.respond(exchange, Response::builder().status(status), "");
         let failure = Failure::Status { status, challenges: Vec::new(), retry_after: None, body: String::new() };
         assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
         assert!(caller.core.is_over());
     }
     let mut caller = both();
-    let (exchange, _) = asked(&mut caller);
+    let (exchange, _) = requested(&mut caller);
     caller.respond(exchange, Response::builder().status(301).header("location", "http://other.example/"), "");
     let failure = Failure::Redirected("http://other.example/".to_owned());
     assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
     let mut caller = both();
-    let (exchange, _) = asked(&mut caller);
+    let (exchange, _) = requested(&mut caller);
     caller.fail(exchange);
     let failure = Failure::Network("connection reset".to_owned());
     assert_eq!(caller.take_events(), [Event::Closed(CloseReason::Failed(failure))]);
     // Neither does a timeout: over HTTP, a server refuses a request with an unknown method.
     let mut caller = both();
-    let (exchange, _) = asked(&mut caller);
+    let (exchange, _) = requested(&mut caller);
     caller.advance(Duration::from_secs(29));
     assert_eq!(caller.take_events(), []);
     caller.advance(Duration::from_secs(1));
@@ -174,7 +174,7 @@ fn a_known_era_skips_the_probe() {
     let (exchange, request) = caller.request();
     assert_eq!(request.method(), "GET");
     caller.respond(exchange, Response::builder().status(405), "");
-    let (exchange, id) = asked(&mut caller);
+    let (exchange, id) = requested(&mut caller);
     caller.answer(exchange, &discovered(&id));
     assert_eq!(caller.take_events(), [Event::Ready]);
     assert_eq!(caller.core.connection(caller.now).version(), Some(ProtocolVersion::V2026_07_28));

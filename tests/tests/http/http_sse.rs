@@ -94,8 +94,8 @@ fn transports_do_not_share_sessions() {
     let old = uri.split_once('=').expect("it has an id").1;
     let ping = json!({"jsonrpc": "2.0", "id": 2, "method": "ping"});
     assert_eq!(server.request(server.in_session(old, &ping)).status(), 404);
-    let asked = server.listen(old, None);
-    assert_eq!(server.reply(asked).status(), 404);
+    let requested = server.listen(old, None);
+    assert_eq!(server.reply(requested).status(), 404);
     assert_eq!(server.delete(old).status(), 404);
     assert_eq!(post(&mut server, &format!("/message?sessionId={id}"), &ping), 404);
     for bad in ["/message", "/message?sessionId=", "/message?sessionId=x&sessionId=y", "/message?other=x"] {

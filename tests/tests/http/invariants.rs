@@ -131,7 +131,7 @@ fn run_server(seed: u64, steps: usize) -> String {
     let (mut config, options) = server();
     config.settings.reply_timeout = (rng.roll(2) == 0).then_some(Duration::from_secs(2));
     let mut server = HttpServer::with(config, options);
-    let (mut sessions, mut asked): (Vec<String>, Vec<RequestRef>) = (Vec::new(), Vec::new());
+    let (mut sessions, mut requested): (Vec<String>, Vec<RequestRef>) = (Vec::new(), Vec::new());
     let mut keys: Vec<(usize, ReplyKey)> = Vec::new();
     let mut said = String::new();
     for _ in 0..steps {
@@ -146,10 +146,10 @@ fn run_server(seed: u64, steps: usize) -> String {
                 if let Some(id) = server.reply(one).header("mcp-session-id") {
                     sessions.push(id.to_owned());
                 }
-                asked.push(one);
+                requested.push(one);
             }
-            5 if !asked.is_empty() => {
-                let one = asked[rng.roll(asked.len())];
+            5 if !requested.is_empty() => {
+                let one = requested[rng.roll(requested.len())];
                 server.disconnect(one);
             }
             6 => server.advance(Duration::from_millis(1 << rng.roll(22))),
@@ -191,13 +191,13 @@ fn run_server(seed: u64, steps: usize) -> String {
             assert!(usage.queued_bytes == 0, "a client that reads has everything: {usage:?}");
         }
     }
-    end_server(server, &asked, &mut said);
+    end_server(server, &requested, &mut said);
     said
 }
 
 /// Writes all responses to `said`, and ends all sessions.
-fn end_server(mut server: HttpServer, asked: &[RequestRef], said: &mut String) {
-    for one in asked {
+fn end_server(mut server: HttpServer, requested: &[RequestRef], said: &mut String) {
+    for one in requested {
         let reply = server.reply(*one);
         let _ = writeln!(
             said,
@@ -215,7 +215,7 @@ fn end_server(mut server: HttpServer, asked: &[RequestRef], said: &mut String) {
     server.settle();
     server.advance(Duration::from_secs(6));
     assert!(server.sessions.is_empty() && server.endpoint.is_empty());
-    for one in asked {
+    for one in requested {
         let reply = server.reply(*one);
         let hung_up = !reply.ended;
         assert!(hung_up || reply.head.is_some(), "what has ended has begun");

@@ -35,10 +35,10 @@ fn unread_call(
     call: impl FnOnce(&mut HttpServer, Value) -> RequestRef,
 ) -> (RequestRef, usize, ReplyKey) {
     server.reads = false;
-    let asked = call(server, json!({"name": "t", "_meta": {"progressToken": 1}}));
+    let requested = call(server, json!({"name": "t", "_meta": {"progressToken": 1}}));
     server.reads = true;
     let (session, key) = server.take_request();
-    (asked, session, key)
+    (requested, session, key)
 }
 
 /// Reports progress with a message of `bytes` bytes.
@@ -211,8 +211,8 @@ fn aborting_a_session_frees_its_buffers() {
     let after = usage(&server, session);
     assert_eq!((after.queued_bytes, after.replay_bytes, after.replay), (0, 0, 0));
     assert!(held(&server, session) < KIB);
-    for asked in [whole, stream] {
-        server.read(asked, true);
+    for requested in [whole, stream] {
+        server.read(requested, true);
     }
     assert_eq!((server.reply(whole).status(), server.reply(whole).body.len()), (503, 0));
     assert!(server.reply(stream).aborted, "{:?}", server.reply(stream).head);
@@ -224,14 +224,14 @@ fn aborting_a_session_frees_its_buffers() {
 fn dropping_the_replay_buffer_keeps_the_session() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let (asked, session, key) = unread_call(&mut server, |server, params| {
+    let (requested, session, key) = unread_call(&mut server, |server, params| {
         server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}))
     });
-    server.read(asked, true);
+    server.read(requested, true);
     report(&mut server, (session, key), 1, 10).expect("there is room");
-    server.read(asked, true);
-    let last = server.reply(asked).events().pop().expect("an event").2;
-    server.disconnect(asked);
+    server.read(requested, true);
+    let last = server.reply(requested).events().pop().expect("an event").2;
+    server.disconnect(requested);
     report(&mut server, (session, key), 2, 10).expect("there is room");
     let held = server.sessions.get_mut(&session).expect("it is open");
     held.forget_replay();
@@ -254,12 +254,12 @@ fn small_in_flight_requests_are_bounded_by_memory() {
     let mut server = HttpServer::with(full_server(), options);
     let id = server.begin("2025-11-25");
     for number in 1..1000_u64 {
-        let asked = server.send_message(
+        let requested = server.send_message(
             &id,
             &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": {"name": "t"}}),
         );
         // The client does not wait for the response.
-        server.disconnect(asked);
+        server.disconnect(requested);
     }
     let requests = server.session(&id).expect("it is open").view().usage().requests;
     assert!((150..250).contains(&requests), "{requests} requests with room for 256 KiB");

@@ -195,7 +195,7 @@ fn header_mismatch_is_found_in_each_form_of_response() {
 #[test]
 fn header_mismatch_relists_tools_and_retries_once() {
     let mut caller = HttpClient::modern();
-    let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+    let requested = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
     let (exchange, request) = caller.posted("tools/call");
     let first = message(&request)["id"].clone();
     mismatch(&mut caller, exchange, &first);
@@ -218,13 +218,13 @@ fn header_mismatch_relists_tools_and_retries_once() {
     let events = caller.take_events();
     assert!(
         matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(error) }]
-            if *call == asked && error.code.0 == -32020),
+            if *call == requested && error.code.0 == -32020),
         "{events:?}"
     );
     assert_eq!(caller.requests.len(), 0);
     // Without a list, the call fails with the first error.
     for way in ["error", "silence", "lost", "500", "400", "redirected", "empty"] {
-        let asked = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
+        let requested = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
         let (exchange, request) = caller.posted("tools/call");
         mismatch(&mut caller, exchange, &message(&request)["id"]);
         let (exchange, request) = caller.posted("tools/list");
@@ -244,7 +244,7 @@ fn header_mismatch_relists_tools_and_retries_once() {
         let events = caller.take_events();
         assert!(
             matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(error) }, ..]
-                if *call == asked && error.code.0 == -32020),
+                if *call == requested && error.code.0 == -32020),
             "{way}: {events:?}"
         );
     }
@@ -262,16 +262,16 @@ fn pending_header_mismatches_are_bounded() {
     let (exchange, request) = caller.posted("server/discover");
     caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
     caller.take_events();
-    let mut asked = Vec::new();
+    let mut requested = Vec::new();
     for _ in 0..5 {
         let (exchange, request) = call(&mut caller, "t", &json!({}));
         let error = json!({"code": -32020, "message": "x".repeat(400)});
         let error = json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": error});
         caller.respond(exchange, json_response(400), error.to_string());
-        asked.extend(caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()));
+        requested.extend(caller.requests.drain(..).map(|(_, request)| message(&request)["method"].clone()));
         assert!(caller.core.usage().bytes <= 1000);
     }
-    assert_eq!(asked, ["tools/list", "tools/list"]);
+    assert_eq!(requested, ["tools/list", "tools/list"]);
     // A response that is being read gets the remaining capacity.
     let (exchange, _) = call(&mut caller, "t", &json!({}));
     caller.head(exchange, json_response(200));

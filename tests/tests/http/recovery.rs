@@ -141,10 +141,10 @@ fn responses_to_a_lost_session_are_not_sent() {
         let again = renewed(&mut caller, version);
         assert_eq!(caller.take_events(), [Event::Renewed]);
         let (stream, _) = again.iter().find(|(_, request)| request.method() == "GET").expect("it listens");
-        let asked = send_request(&mut caller, *stream);
+        let requested = send_request(&mut caller, *stream);
         reply(&mut caller, lost);
         assert!(caller.requests.is_empty(), "a late answer is not sent");
-        reply(&mut caller, asked);
+        reply(&mut caller, requested);
         let (_, request) = caller.request();
         assert_eq!((&message(&request)["id"], header(&request, "mcp-session-id")), (&json!(1), Some("s-2")));
     }
@@ -222,9 +222,9 @@ fn responses_that_were_refused_are_dropped_with_their_session() {
         let mut options = options();
         options.authenticates = true;
         let (mut caller, stream) = HttpClient::in_session_with(version, options);
-        let asked = |id| if batches { json!([ping(id)]) } else { ping(id) };
+        let requested = |id| if batches { json!([ping(id)]) } else { ping(id) };
         let post = |caller: &mut HttpClient, id| {
-            caller.body(stream, event("", &asked(id)));
+            caller.body(stream, event("", &requested(id)));
             caller.request().0
         };
         let (refused, redirected, lost) = (post(&mut caller, 1), post(&mut caller, 2), post(&mut caller, 3));
@@ -253,8 +253,8 @@ fn responses_that_are_queued_are_dropped_with_their_session() {
             let (exchange, request) = caller.posted("initialize");
             caller.head(exchange, stream_response().header("mcp-session-id", session));
             if session == "s-2" {
-                let asked = if batches { json!([ping(1)]) } else { ping(1) };
-                caller.body(exchange, event("", &asked));
+                let requested = if batches { json!([ping(1)]) } else { ping(1) };
+                caller.body(exchange, event("", &requested));
             }
             caller.body(exchange, event("", &initialized(version.as_str(), &message(&request)["id"])));
             caller.end(exchange);

@@ -61,8 +61,8 @@ fn found(server: &mut HttpServer, fetch: ReplayRequest, messages: &[u64], done: 
 }
 
 /// Returns the id and the number of each message of a stream.
-fn received(server: &HttpServer, asked: RequestRef) -> Vec<(String, u64)> {
-    let events = server.reply(asked).events().into_iter().filter(|(_, data, _)| !data.is_empty());
+fn received(server: &HttpServer, requested: RequestRef) -> Vec<(String, u64)> {
+    let events = server.reply(requested).events().into_iter().filter(|(_, data, _)| !data.is_empty());
     events
         .map(|(_, data, id)| {
             (id, serde_json::from_str::<serde_json::Value>(&data).expect("JSON")["n"].as_u64().unwrap_or(0))
@@ -75,10 +75,10 @@ fn adopted_session_continues_in_another_process() {
     for version in ["2025-03-26", "2025-06-18", "2025-11-25"] {
         let (mut here, mut there, id, snapshot) = moved(version);
         assert!(snapshot.ready && snapshot.version.as_str() == version);
-        let asked = there.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+        let requested = there.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
         let key = there.take_request();
         there.respond(key, &json!({"tools": []}));
-        assert_eq!(there.reply(asked).json()["id"], 1);
+        assert_eq!(there.reply(requested).json()["id"], 1);
         // Requests from the other process have numbers of their own. A response to a request of the first process is
         // late there.
         let params = CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64);
@@ -105,8 +105,8 @@ fn snapshot_applies_state_of_another_process() {
     adopt(&mut there, &id, 1, &snapshot);
     assert_eq!(there.take_events(), []);
     let ready = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    let asked = there.send_message(&id, &ready);
-    assert_eq!((there.reply(asked).status(), there.take_events()), (202, vec![Event::Ready]));
+    let requested = there.send_message(&id, &ready);
+    assert_eq!((there.reply(requested).status(), there.take_events()), (202, vec![Event::Ready]));
     let mut snapshot = there.last_session().snapshot().expect("it stands");
     snapshot.log_level = Some(LoggingLevel::Alert);
     here.take_events();
@@ -129,26 +129,26 @@ fn snapshot_applies_state_of_another_process() {
 #[test]
 fn foreign_stream_is_replayed_until_its_end() {
     let (_, mut server, id, _) = moved("2025-11-25");
-    let asked = server.listen(&id, Some("7-2"));
+    let requested = server.listen(&id, Some("7-2"));
     let first = fetch(&mut server).expect("it is wanted");
     assert_eq!((first.stream, first.after, first.waits), (7, 2, false));
     assert_eq!(fetch(&mut server), None, "it is wanted once");
-    assert!(server.reply(asked).head.is_none(), "its client may need scopes");
+    assert!(server.reply(requested).head.is_none(), "its client may need scopes");
     found(&mut server, first, &[3, 4], false);
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert_eq!((reply.status(), reply.ended), (200, false));
-    assert_eq!(received(&server, asked), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
+    assert_eq!(received(&server, requested), [("7-3".to_owned(), 3), ("7-4".to_owned(), 4)]);
     let second = fetch(&mut server).expect("what follows is wanted");
     assert_eq!((second.exchange, second.after, second.waits), (first.exchange, 4, true));
     // A waiting client gets keepalive comments.
-    let before = server.reply(asked).body.len();
+    let before = server.reply(requested).body.len();
     server.advance(Duration::from_secs(20));
-    assert!(server.reply(asked).body.len() > before);
+    assert!(server.reply(requested).body.len() > before);
     found(&mut server, second, &[], false);
     let third = fetch(&mut server).expect("it is wanted still");
     found(&mut server, third, &[5], true);
-    assert_eq!(received(&server, asked).last(), Some(&("7-5".to_owned(), 5)));
-    assert!(server.reply(asked).ended);
+    assert_eq!(received(&server, requested).last(), Some(&("7-5".to_owned(), 5)));
+    assert!(server.reply(requested).ended);
     assert_eq!(fetch(&mut server), None);
     server.assert_idle();
 }
@@ -157,25 +157,25 @@ fn foreign_stream_is_replayed_until_its_end() {
 fn replay_with_missing_messages_ends_the_stream() {
     for (messages, whole) in [(vec![4], 0), (vec![3, 5], 1), (vec![3, 3], 1), (vec![2], 0)] {
         let (_, mut server, id, _) = moved("2025-11-25");
-        let asked = server.listen(&id, Some("7-2"));
+        let requested = server.listen(&id, Some("7-2"));
         let wanted = fetch(&mut server).expect("it is wanted");
         found(&mut server, wanted, &messages, false);
-        assert!(server.reply(asked).ended, "{messages:?}");
-        assert_eq!(received(&server, asked).len(), whole, "{messages:?}");
-        assert!(String::from_utf8_lossy(&server.reply(asked).body).contains("retry: "), "its client may come back");
+        assert!(server.reply(requested).ended, "{messages:?}");
+        assert_eq!(received(&server, requested).len(), whole, "{messages:?}");
+        assert!(String::from_utf8_lossy(&server.reply(requested).body).contains("retry: "), "its client may come back");
         server.assert_idle();
     }
     // A stream that cannot be replayed ends, and so does one whose client has disconnected.
     let (_, mut server, id, _) = moved("2025-11-25");
-    let asked = server.listen(&id, Some("7-2"));
+    let requested = server.listen(&id, Some("7-2"));
     let wanted = fetch(&mut server).expect("it is wanted");
     let now = server.now;
     server.last_session().handle_replay(now, wanted.exchange, None);
     server.settle();
-    assert!(server.reply(asked).ended);
-    let asked = server.listen(&id, Some("7-2"));
+    assert!(server.reply(requested).ended);
+    let requested = server.listen(&id, Some("7-2"));
     let wanted = fetch(&mut server).expect("it is wanted");
-    server.disconnect(asked);
+    server.disconnect(requested);
     assert!(!server.last_session().follows(wanted.exchange));
     found(&mut server, wanted, &[3], true);
     server.assert_idle();
@@ -212,17 +212,17 @@ fn replay_of_a_lost_stream_is_refused() {
 #[test]
 fn foreign_session_stream_continues_locally() {
     let (_, mut server, id, _) = moved("2025-11-25");
-    let asked = server.listen(&id, Some("g3-1"));
+    let requested = server.listen(&id, Some("g3-1"));
     let wanted = fetch(&mut server).expect("it is wanted");
     assert_eq!((wanted.stream, wanted.after, wanted.waits), (3, 1, false));
     found(&mut server, wanted, &[2], false);
-    assert_eq!((received(&server, asked), fetch(&mut server)), (vec![("g3-2".to_owned(), 2)], None));
+    assert_eq!((received(&server, requested), fetch(&mut server)), (vec![("g3-2".to_owned(), 2)], None));
     // New messages are sent from this process.
     let changed = mcp_proto::schema::ToolsListChangedParams::default();
     let now = server.now;
     server.last_session().connection(now).notify(&changed).expect("it was declared");
     server.settle();
-    assert_eq!(received(&server, asked).last(), Some(&(format!("g{}-1", (1_u64 << 32) + 1), 0)));
+    assert_eq!(received(&server, requested).last(), Some(&(format!("g{}-1", (1_u64 << 32) + 1), 0)));
 }
 
 #[test]
@@ -230,8 +230,8 @@ fn unshared_endpoints_reject_foreign_event_ids() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
     for last in ["7-2", "4294967297-1", "g4294967297-1"] {
-        let asked = server.listen(&id, Some(last));
-        assert_eq!(server.reply(asked).status(), 400, "{last}");
+        let requested = server.listen(&id, Some(last));
+        assert_eq!(server.reply(requested).status(), 400, "{last}");
     }
     assert_eq!(fetch(&mut server), None);
     let unknown = Request::get("/mcp")
@@ -269,8 +269,8 @@ fn applying_a_snapshot_delays_session_expiry() {
     here.last_session().apply_snapshot(now, &snapshot);
     here.advance(Duration::from_secs(20));
     assert_eq!(here.sessions.len(), 1);
-    let asked = here.send_message(&id, &ping());
-    assert_eq!(here.reply(asked).json()["result"], json!({}));
+    let requested = here.send_message(&id, &ping());
+    assert_eq!(here.reply(requested).json()["result"], json!({}));
     // The session still expires when it is idle.
     here.advance(Duration::from_secs(30 * 60 + 1));
     assert_eq!(here.sessions.len(), 0);
@@ -288,8 +288,8 @@ fn closed_part_of_a_shared_session_returns_503() {
     };
     // The session is removed between the head and the body of the request.
     let late = request(&mut here);
-    let mut asked = request(&mut here);
-    let handle = here.endpoint.route(here.now, &asked, [0; 24], |_| panic!("it is there")).expect("it is there");
+    let mut requested = request(&mut here);
+    let handle = here.endpoint.route(here.now, &requested, [0; 24], |_| panic!("it is there")).expect("it is there");
     here.endpoint.remove(&key);
     let now = here.now;
     let refused =
@@ -298,7 +298,7 @@ fn closed_part_of_a_shared_session_returns_503() {
     // The session ends before the request is delivered to it.
     let session = here.sessions.get_mut(&handle).expect("it is there");
     session.evict(now);
-    let refused = session.open(now, &mut asked).expect_err("it is over");
+    let refused = session.open(now, &mut requested).expect_err("it is over");
     assert_eq!((refused.status().as_u16(), refused.headers().contains_key("retry-after")), (503, true));
     // An endpoint that shares nothing reports that the session does not exist.
     let mut server = HttpServer::new(full_server());
@@ -306,12 +306,12 @@ fn closed_part_of_a_shared_session_returns_503() {
     let (head, body) = server.in_session(&id, &ping()).into_parts();
     let mut reader = server.endpoint.begin(&head, server.caller.clone()).expect("it is known");
     reader.feed(&body).expect("it is short");
-    let mut asked = reader.end().expect("it is a message");
+    let mut requested = reader.end().expect("it is a message");
     let now = server.now;
     server.last_session().evict(now);
-    assert_eq!(server.last_session().open(now, &mut asked).expect_err("it is over").status(), 404);
+    assert_eq!(server.last_session().open(now, &mut requested).expect_err("it is over").status(), 404);
     server.endpoint.remove(&mcp_proto::http::SessionId::parse(&id).expect("an id"));
     let refused =
-        server.endpoint.route(now, &asked, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
+        server.endpoint.route(now, &requested, [0; 24], |_| panic!("it begins nothing")).expect_err("it is not here");
     assert_eq!(refused.status(), 404);
 }

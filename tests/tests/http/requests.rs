@@ -383,7 +383,7 @@ fn session_requests_are_cancelled_by_notification() {
         caller.accept(told);
         // A call that is not sent yet is removed, and no notification is sent.
         let conn = caller.core.connection(now);
-        let call = conn.request_raw(now, "tools/list", None, RequestOptions::default()).expect("it may be asked");
+        let call = conn.request_raw(now, "tools/list", None, RequestOptions::default()).expect("it may be sent");
         conn.cancel(call, None).expect("it is in flight");
         assert_eq!(outcome(&mut caller, call), Outcome::Cancelled);
         assert_eq!((caller.requests.len(), caller.aborted.len()), (0, 0));

@@ -18,9 +18,9 @@ const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 fn call(server: &mut HttpServer, id: &str, number: u64) -> (RequestRef, (usize, ReplyKey)) {
     let params = json!({"name": "t", "_meta": {"progressToken": number}});
-    let asked =
+    let requested =
         server.send_message(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
-    (asked, server.take_request())
+    (requested, server.take_request())
 }
 
 fn progress(server: &mut HttpServer, (session, key): (usize, ReplyKey), progress: u32) {
@@ -38,9 +38,9 @@ fn updated(server: &mut HttpServer, id: &str, number: usize) {
 }
 
 /// Returns the messages of a reply: progress as numbers, the response as -1.
-fn read(server: &HttpServer, asked: RequestRef) -> Vec<i64> {
+fn read(server: &HttpServer, requested: RequestRef) -> Vec<i64> {
     let number = |message: &Value| message["params"]["progress"].as_i64().unwrap_or(-1);
-    server.reply(asked).messages().iter().map(number).collect()
+    server.reply(requested).messages().iter().map(number).collect()
 }
 
 // req: HTTP-047 HTTP-048 HTTP-050 HTTP-051 HTTP-052
@@ -58,11 +58,14 @@ fn streams_resume_after_every_event() {
             updated(&mut server, &id, 0);
         }
         server.respond(key_a, &json!({"content": []}));
-        let ids = |server: &HttpServer, asked| {
-            server.reply(asked).events().into_iter().map(|(_, _, id)| id).collect::<Vec<_>>()
+        let ids = |server: &HttpServer, requested| {
+            server.reply(requested).events().into_iter().map(|(_, _, id)| id).collect::<Vec<_>>()
         };
-        let all: Vec<_> =
-            [a, b, listener].iter().flat_map(|asked| ids(&server, *asked)).filter(|id| !id.is_empty()).collect();
+        let all: Vec<_> = [a, b, listener]
+            .iter()
+            .flat_map(|requested| ids(&server, *requested))
+            .filter(|id| !id.is_empty())
+            .collect();
         let distinct: std::collections::BTreeSet<_> = all.iter().collect();
         assert_eq!(distinct.len(), all.len(), "an id is that of one event");
         let whole = read(&server, a);
@@ -120,11 +123,11 @@ fn late_server_requests_use_the_session_stream() {
 fn messages_sent_while_disconnected_are_kept() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     progress(&mut server, key, 1);
-    server.disconnect(asked);
+    server.disconnect(requested);
     progress(&mut server, key, 2);
-    let last = server.reply(asked).events().pop().expect("there was one").2;
+    let last = server.reply(requested).events().pop().expect("there was one").2;
     let again = server.listen(&id, Some(&last));
     progress(&mut server, key, 3);
     server.disconnect(again);
@@ -132,7 +135,7 @@ fn messages_sent_while_disconnected_are_kept() {
     server.respond(key, &json!({"content": []}));
     let last = server.reply(again).events().pop().expect("there was one").2;
     let end = server.listen(&id, Some(&last));
-    let seen = [asked, again, end].map(|asked| read(&server, asked)).concat();
+    let seen = [requested, again, end].map(|requested| read(&server, requested)).concat();
     assert_eq!(seen, [1, 2, 3, 4, -1]);
     assert!(server.reply(end).ended);
 }
@@ -170,9 +173,9 @@ fn rejects_unknown_last_event_ids() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
     let other = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &other, 1);
+    let (requested, key) = call(&mut server, &other, 1);
     progress(&mut server, key, 1);
-    let foreign = server.reply(asked).events().pop().expect("there was one").2;
+    let foreign = server.reply(requested).events().pop().expect("there was one").2;
     let stream = server.listen(&id, None);
     updated(&mut server, &id, 1);
     let own = server.reply(stream).events().pop().expect("there was one").2;
@@ -182,8 +185,8 @@ fn rejects_unknown_last_event_ids() {
     let far = "g99-1".to_owned();
     let huge = format!("{}-{}", u64::MAX, u64::MAX);
     for last in ["", "x", "-", "1", "0-0", "-1--1", &foreign, &future, &no_listener, &far, &huge, "é"] {
-        let asked = server.listen(&id, Some(last));
-        assert_eq!(server.reply(asked).status(), 400, "{last:?}");
+        let requested = server.listen(&id, Some(last));
+        assert_eq!(server.reply(requested).status(), 400, "{last:?}");
     }
     assert!(!server.reply(stream).ended);
 }
@@ -192,11 +195,11 @@ fn rejects_unknown_last_event_ids() {
 fn keeps_responses_until_received_or_expired() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     progress(&mut server, key, 1);
     server.respond(key, &json!({"content": []}));
-    assert!(server.reply(asked).ended);
-    let ids: Vec<_> = server.reply(asked).events().into_iter().map(|(_, _, id)| id).collect();
+    assert!(server.reply(requested).ended);
+    let ids: Vec<_> = server.reply(requested).events().into_iter().map(|(_, _, id)| id).collect();
     assert_eq!(ids.len(), 3);
     for _ in 0..3 {
         let again = server.listen(&id, Some(&ids[1]));
@@ -206,10 +209,10 @@ fn keeps_responses_until_received_or_expired() {
     let again = server.listen(&id, Some(&ids[2]));
     assert_eq!((read(&server, again), server.reply(again).ended), (vec![], true));
     assert_eq!(server.session(&id).expect("it is open").usage().replay, 0);
-    let (asked, key) = call(&mut server, &id, 2);
+    let (requested, key) = call(&mut server, &id, 2);
     progress(&mut server, key, 1);
     server.respond(key, &json!({"content": []}));
-    let last = server.reply(asked).events()[0].2.clone();
+    let last = server.reply(requested).events()[0].2.clone();
     server.advance(Duration::from_secs(299));
     let again = server.listen(&id, Some(&last));
     assert_eq!(read(&server, again), [1, -1]);
@@ -225,9 +228,9 @@ fn replay_buffer_is_bounded() {
     options.limits.replay = 10;
     let mut server = HttpServer::with(full_server(), options);
     let id = server.begin("2025-11-25");
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     progress(&mut server, key, 1);
-    server.disconnect(asked);
+    server.disconnect(requested);
     for number in 2..1000 {
         progress(&mut server, key, number);
     }
@@ -235,15 +238,15 @@ fn replay_buffer_is_bounded() {
     assert_eq!((usage.replay, usage.queued_bytes, usage.exchanges), (10, 0, 0));
     // The latest messages are kept, and the response is among them.
     server.respond(key, &json!({"content": []}));
-    let last = server.reply(asked).events()[1].2.clone();
+    let last = server.reply(requested).events()[1].2.clone();
     let again = server.listen(&id, Some(&last));
     assert_eq!(read(&server, again), [991, 992, 993, 994, 995, 996, 997, 998, 999, -1]);
     // Many calls leave bounded state.
     for number in 0..1000 {
-        let (asked, key) = call(&mut server, &id, number);
+        let (requested, key) = call(&mut server, &id, number);
         progress(&mut server, key, 1);
         server.respond(key, &json!({"content": []}));
-        assert!(server.reply(asked).ended);
+        assert!(server.reply(requested).ended);
         assert!(server.session(&id).expect("it is open").usage().streams <= 200);
     }
     server.advance(Duration::from_secs(301));

@@ -167,7 +167,7 @@ fn request_of_a_handler_with_scopes_stays_on_its_stream() {
         let conn = server.sessions.get_mut(&session).expect("it is open").connection(now);
         let params = CreateMessageParams::new([SamplingMessage::user("who?")], 10_u64);
         let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
-        let asked = conn.request(now, &params, options).expect("the client has sampling");
+        let requested = conn.request(now, &params, options).expect("the client has sampling");
         conn.respond_error(key, &mcp_proto::wire::ErrorObject::internal("no")).expect("it is open");
         server.settle();
         assert_eq!(server.reply(sent).json()["id"], 1);
@@ -175,7 +175,7 @@ fn request_of_a_handler_with_scopes_stays_on_its_stream() {
         assert_eq!(is_moved, scopes.is_empty());
         let failed = server.take_events().into_iter().any(|event| match event {
             Event::Response { call, outcome, .. } => {
-                call == asked && matches!(outcome, Outcome::Failed(Failure::NoStream))
+                call == requested && matches!(outcome, Outcome::Failed(Failure::NoStream))
             }
             _ => false,
         });

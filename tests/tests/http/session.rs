@@ -23,12 +23,12 @@ fn initialize_opens_and_delete_closes_a_session() {
         let second = server.begin(version);
         assert_ne!(first, second);
         assert_eq!(server.endpoint.len(), 2);
-        let asked = server.send_message(&first, &json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
+        let requested = server.send_message(&first, &json!({"jsonrpc": "2.0", "id": "a", "method": "tools/list"}));
         let key = server.take_request();
         server.respond(key, &json!({"tools": []}));
-        assert_eq!(server.reply(asked).status(), 200);
-        assert_eq!(server.reply(asked).json(), json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": []}}));
-        assert_eq!(server.reply(asked).header("mcp-session-id"), None);
+        assert_eq!(server.reply(requested).status(), 200);
+        assert_eq!(server.reply(requested).json(), json!({"jsonrpc": "2.0", "id": "a", "result": {"tools": []}}));
+        assert_eq!(server.reply(requested).header("mcp-session-id"), None);
         assert_eq!(server.delete(&first).status(), 204);
         assert_eq!(server.take_events(), [Event::Closed(CloseReason::Eof)]);
         assert_eq!((server.endpoint.len(), server.sessions.len()), (1, 1));
@@ -46,8 +46,8 @@ fn ended_sessions_return_404() {
         server.delete(&id);
         for id in [&*id, "", "short", &"x".repeat(32)] {
             assert_eq!(server.request(server.in_session(id, &ping)).status(), 404, "{id:?}");
-            let asked = server.listen(id, None);
-            assert_eq!(server.reply(asked).status(), 404, "{id:?}");
+            let requested = server.listen(id, None);
+            assert_eq!(server.reply(requested).status(), 404, "{id:?}");
             assert_eq!(server.delete(id).status(), 404, "{id:?}");
         }
         let bare = post("/mcp").body(ping.to_string().into_bytes()).expect("a request");
@@ -83,10 +83,10 @@ fn idle_sessions_expire() {
     let stream = server.listen(&id, None);
     server.advance(10 * idle);
     assert_eq!(server.endpoint.len(), 1);
-    let asked = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
+    let requested = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 1, "method": "tools/list"}));
     let key = server.take_request();
     server.disconnect(stream);
-    server.disconnect(asked);
+    server.disconnect(requested);
     server.advance(10 * idle);
     assert_eq!(server.endpoint.len(), 1);
     server.respond(key, &json!({"tools": []}));
@@ -158,22 +158,22 @@ fn sessions_belong_to_their_principal() {
                 None => server.caller = Caller::Anybody,
             }
             assert_eq!(server.request(server.in_session(&id, &ping)).status(), 404);
-            let asked = server.listen(&id, None);
-            assert_eq!(server.reply(asked).status(), 404);
-            let asked = server.listen(&id, Some("g1-0"));
-            assert_eq!(server.reply(asked).status(), 404);
+            let requested = server.listen(&id, None);
+            assert_eq!(server.reply(requested).status(), 404);
+            let requested = server.listen(&id, Some("g1-0"));
+            assert_eq!(server.reply(requested).status(), 404);
             assert_eq!(server.delete(&id).status(), 404);
         }
         assert!(!server.reply(stream).ended);
         server.set_principal("ada");
         assert_eq!(server.request(server.in_session(&id, &ping)).status(), 200);
-        let asked = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}));
+        let requested = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tools/list"}));
         let (session, key) = server.take_request();
         let context =
             server.last_session().connection(mcp_proto::rpc::Timestamp::ZERO).context(key).expect("it is open");
         assert_eq!(context.principal.map(|principal| &*principal.id), Some("ada"));
         server.respond((session, key), &json!({"tools": []}));
-        assert_eq!(server.reply(asked).status(), 200);
+        assert_eq!(server.reply(requested).status(), 200);
     }
 }
 
@@ -186,8 +186,8 @@ fn anonymous_sessions_reject_principals() {
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
         server.set_principal("eve");
         assert_eq!(server.request(server.in_session(&id, &ping)).status(), 404);
-        let asked = server.listen(&id, None);
-        assert_eq!(server.reply(asked).status(), 404);
+        let requested = server.listen(&id, None);
+        assert_eq!(server.reply(requested).status(), 404);
         assert_eq!(server.delete(&id).status(), 404);
         server.caller = Caller::Anybody;
         assert_eq!(server.request(server.in_session(&id, &ping)).status(), 200);
@@ -375,11 +375,11 @@ fn unread_initialize_sessions_are_evicted_first() {
     server.reads = true;
     let left = |server: &mut HttpServer| used.iter().filter(|id| server.session(id).is_some()).count();
     assert_eq!((server.endpoint.len(), left(&mut server)), (64, 19), "no other session was idle");
-    unread.into_iter().for_each(|asked| server.read(asked, true));
+    unread.into_iter().for_each(|requested| server.read(requested, true));
     for number in 45..100 {
         server.advance(Duration::from_millis(10));
-        let asked = send(&mut server, number);
-        assert_eq!(server.reply(asked).status(), 200);
+        let requested = send(&mut server, number);
+        assert_eq!(server.reply(requested).status(), 200);
     }
     assert_eq!((server.endpoint.len(), left(&mut server)), (64, 19));
 }
@@ -411,8 +411,8 @@ fn overloaded_sessions_can_be_deleted() {
     let mut server = HttpServer::with(full_server(), options);
     let id = server.begin("2025-11-25");
     for number in 0..3 {
-        let asked = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"}));
-        assert!(server.reply(asked).head.is_none());
+        let requested = server.send_message(&id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"}));
+        assert!(server.reply(requested).head.is_none());
     }
     assert_eq!(server.last_session().usage().waiting_requests, 1, "the third waits");
     assert_eq!(server.delete(&id).status(), 204);

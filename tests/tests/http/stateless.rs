@@ -34,9 +34,9 @@ fn server() -> HttpServer {
 /// Calls a tool that reports progress.
 fn call(server: &mut HttpServer, id: u64) -> (RequestRef, usize, ReplyKey) {
     let params = json!({"name": "t", "_meta": {"progressToken": id, "io.modelcontextprotocol/logLevel": "debug"}});
-    let asked = server.send(modern(&json!(id), "tools/call", params));
+    let requested = server.send(modern(&json!(id), "tools/call", params));
     let (session, key) = server.take_request();
-    (asked, session, key)
+    (requested, session, key)
 }
 
 fn progress(server: &mut HttpServer, session: usize, key: ReplyKey, progress: f64) {
@@ -50,11 +50,11 @@ fn progress(server: &mut HttpServer, session: usize, key: ReplyKey, progress: f6
 #[test]
 fn a_response_without_events_is_json() {
     let mut server = server();
-    let asked = server.send(modern(&json!("x"), "tools/list", json!({})));
-    assert!(server.reply(asked).head.is_none(), "nothing is known yet");
+    let requested = server.send(modern(&json!("x"), "tools/list", json!({})));
+    assert!(server.reply(requested).head.is_none(), "nothing is known yet");
     let key = server.take_request();
     server.respond(key, &json!({"tools": []}));
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert_eq!((reply.status(), &reply.json()["id"], &reply.json()["result"]["tools"]), (200, &json!("x"), &json!([])));
     assert_eq!(server.take_events(), [Event::Closed(CloseReason::Local)]);
     assert!(server.sessions.is_empty() && server.endpoint.is_empty());
@@ -91,9 +91,9 @@ fn concurrent_requests_are_limited() {
 #[test]
 fn early_notifications_turn_a_response_into_a_stream() {
     let mut server = server();
-    let (asked, session, key) = call(&mut server, 7);
+    let (requested, session, key) = call(&mut server, 7);
     progress(&mut server, session, key, 1.0);
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert_eq!((reply.status(), reply.header("content-type")), (200, Some("text/event-stream")));
     assert_eq!(reply.header("x-accel-buffering"), Some("no"));
     assert_eq!(reply.header("cache-control"), Some("no-cache, no-transform"));
@@ -104,7 +104,7 @@ fn early_notifications_turn_a_response_into_a_stream() {
     open.connection(now).log(key, &log).expect("it may log");
     progress(&mut server, session, key, 2.0);
     server.respond((session, key), &json!({"content": []}));
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert!(reply.ended);
     let messages = reply.messages();
     let methods: Vec<_> = messages.iter().map(|message| message["method"].as_str().unwrap_or("answer")).collect();
@@ -118,11 +118,11 @@ fn early_notifications_turn_a_response_into_a_stream() {
 #[test]
 fn input_required_ends_the_stream() {
     let mut server = server();
-    let (asked, session, key) = call(&mut server, 7);
+    let (requested, session, key) = call(&mut server, 7);
     progress(&mut server, session, key, 1.0);
     let input_request = json!({"resultType": "input_required", "requestState": "s"});
     server.respond((session, key), &input_request);
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert!(reply.ended);
     assert_eq!(reply.messages()[1]["result"]["resultType"], "input_required");
     assert_eq!(reply.messages().len(), 2);
@@ -198,9 +198,9 @@ fn accepts_trimmed_and_encoded_headers() {
         with(call(), "mcp-param-unknown", "whatever"),
         modern(&json!(1), "completion/complete", json!({})),
     ] {
-        let asked = server.send(request);
+        let requested = server.send(request);
         server.take_request();
-        assert!(server.reply(asked).head.is_none(), "the application is to answer");
+        assert!(server.reply(requested).head.is_none(), "the application is to answer");
     }
 }
 
@@ -210,22 +210,22 @@ fn maps_method_errors_to_http_status() {
     let table = [(-32602, 200), (-32603, 200), (1, 200), (-32601, 404), (-32021, 400), (-32020, 400)];
     for (code, status) in table {
         let mut server = server();
-        let (asked, session, key) = call(&mut server, 1);
+        let (requested, session, key) = call(&mut server, 1);
         let now = server.now;
         let error = ErrorObject::new(ErrorCode(code), "no");
         let open = server.sessions.get_mut(&session).expect("it is open");
         open.connection(now).respond_error(key, &error).expect("an answer is owed");
         server.settle();
-        let reply = server.reply(asked);
+        let reply = server.reply(requested);
         assert_eq!((reply.status(), &reply.json()["error"]["code"]), (status, &json!(code)));
         // A stream that has begun cannot change its status.
-        let (asked, session, key) = call(&mut server, 1);
+        let (requested, session, key) = call(&mut server, 1);
         progress(&mut server, session, key, 1.0);
         let open = server.sessions.get_mut(&session).expect("it is open");
         open.connection(now).respond_error(key, &error).expect("an answer is owed");
         server.settle();
         assert_eq!(
-            (server.reply(asked).status(), &server.reply(asked).messages()[1]["error"]["code"]),
+            (server.reply(requested).status(), &server.reply(requested).messages()[1]["error"]["code"]),
             (200, &json!(code))
         );
     }
@@ -264,16 +264,16 @@ fn stateless_notifications_return_202() {
 fn disconnect_cancels_the_request() {
     for streaming in [false, true] {
         let mut server = server();
-        let (asked, session, key) = call(&mut server, 1);
+        let (requested, session, key) = call(&mut server, 1);
         if streaming {
             progress(&mut server, session, key, 1.0);
         }
-        let before = server.reply(asked).body.len();
-        server.disconnect(asked);
+        let before = server.reply(requested).body.len();
+        server.disconnect(requested);
         let events = server.take_events();
         assert_eq!(events[0], Event::Cancelled { key, cause: CancelCause::Closed });
         assert_eq!(events[1..], [Event::Closed(CloseReason::ConnectionLost)]);
-        assert_eq!(server.reply(asked).body.len(), before);
+        assert_eq!(server.reply(requested).body.len(), before);
         assert!(server.sessions.is_empty());
     }
 }
@@ -317,8 +317,8 @@ fn each_subscription_has_its_own_stream() {
     progress(&mut server, session, key, 1.0);
     notify_all(&mut server);
     server.respond((session, key), &json!({"content": []}));
-    let methods = |server: &HttpServer, asked| {
-        let messages = server.reply(asked).messages();
+    let methods = |server: &HttpServer, requested| {
+        let messages = server.reply(requested).messages();
         messages.iter().map(|it| it["method"].as_str().unwrap_or("answer").to_owned()).collect::<Vec<_>>()
     };
     let acknowledged = "notifications/subscriptions/acknowledged";
@@ -328,9 +328,9 @@ fn each_subscription_has_its_own_stream() {
     assert_eq!(methods(&server, resource), [acknowledged, updated, updated]);
     assert_eq!(methods(&server, call), ["notifications/progress", "answer"]);
     let key = "io.modelcontextprotocol/subscriptionId";
-    for (asked, id) in [(tools, json!(1)), (resource, json!("1"))] {
-        assert!(server.reply(asked).messages().iter().all(|message| message["params"]["_meta"][key] == id));
-        assert_eq!(server.reply(asked).status(), 200);
+    for (requested, id) in [(tools, json!(1)), (resource, json!("1"))] {
+        assert!(server.reply(requested).messages().iter().all(|message| message["params"]["_meta"][key] == id));
+        assert_eq!(server.reply(requested).status(), 200);
     }
 }
 
@@ -338,14 +338,14 @@ fn each_subscription_has_its_own_stream() {
 #[test]
 fn subscriptions_end_on_disconnect_or_result() {
     let mut server = server();
-    let asked = listen(&mut server, &json!(1), json!({"toolsListChanged": true}));
-    server.disconnect(asked);
+    let requested = listen(&mut server, &json!(1), json!({"toolsListChanged": true}));
+    server.disconnect(requested);
     assert!(server.sessions.is_empty());
-    let asked = listen(&mut server, &json!(2), json!({"toolsListChanged": true}));
+    let requested = listen(&mut server, &json!(2), json!({"toolsListChanged": true}));
     let now = server.now;
     server.last_session().close(now);
     server.settle();
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert!(reply.ended);
     let messages = reply.messages();
     assert_eq!(messages.len(), 2, "the result, and nothing behind it: {messages:?}");
@@ -362,59 +362,59 @@ fn only_malformed_subscriptions_are_refused() {
     let mut config = stateless();
     config.capabilities = Default::default();
     let mut server = HttpServer::new(config);
-    let asked = listen(&mut server, &json!(1), json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
-    assert_eq!(server.reply(asked).messages()[0]["params"]["notifications"], json!({}));
+    let requested = listen(&mut server, &json!(1), json!({"toolsListChanged": true, "resourceSubscriptions": ["a:b"]}));
+    assert_eq!(server.reply(requested).messages()[0]["params"]["notifications"], json!({}));
 }
 
 // req: M-HTTP-022
 #[test]
 fn idle_streams_are_kept_alive() {
     let mut server = server();
-    let asked = listen(&mut server, &json!(1), json!({"toolsListChanged": true}));
-    let mut seen = server.reply(asked).body.len();
+    let requested = listen(&mut server, &json!(1), json!({"toolsListChanged": true}));
+    let mut seen = server.reply(requested).body.len();
     for _ in 0..20 {
         server.advance(Duration::from_secs(15));
-        let body = &server.reply(asked).body;
+        let body = &server.reply(requested).body;
         assert_eq!(&body[seen..], b":\n\n");
         seen = body.len();
     }
     notify_all(&mut server);
-    let seen = server.reply(asked).body.len();
+    let seen = server.reply(requested).body.len();
     server.advance(Duration::from_millis(14_999));
-    assert_eq!(server.reply(asked).body.len(), seen);
-    assert_eq!(server.reply(asked).messages().len(), 2);
+    assert_eq!(server.reply(requested).body.len(), seen);
+    assert_eq!(server.reply(requested).messages().len(), 2);
 }
 
 #[test]
 fn slow_responses_become_streams() {
     let mut server = server();
-    let (asked, session, key) = call(&mut server, 1);
+    let (requested, session, key) = call(&mut server, 1);
     server.advance(Duration::from_millis(9_999));
-    assert!(server.reply(asked).head.is_none());
+    assert!(server.reply(requested).head.is_none());
     server.advance(Duration::from_millis(1));
-    assert_eq!((server.reply(asked).status(), &*server.reply(asked).body), (200, &b":\n\n"[..]));
+    assert_eq!((server.reply(requested).status(), &*server.reply(requested).body), (200, &b":\n\n"[..]));
     server.respond((session, key), &json!({"content": []}));
-    assert_eq!(server.reply(asked).messages().len(), 1);
-    assert!(server.reply(asked).ended);
+    assert_eq!(server.reply(requested).messages().len(), 1);
+    assert!(server.reply(requested).ended);
 }
 
 #[test]
 fn handlers_can_challenge_a_request() {
     let mut server = server();
     let how = || AuthRefusal::forbidden(Some(HeaderValue::from_static("Bearer error=\"insufficient_scope\"")));
-    let (asked, session, key) = call(&mut server, 1);
+    let (requested, session, key) = call(&mut server, 1);
     server.sessions.get_mut(&session).expect("it is open").challenge(Timestamp::ZERO, key, how()).expect("it is owed");
     server.settle();
-    let reply = server.reply(asked);
+    let reply = server.reply(requested);
     assert_eq!((reply.status(), reply.header("www-authenticate")), (403, Some("Bearer error=\"insufficient_scope\"")));
     assert_eq!((&reply.json()["id"], &reply.json()["error"]["code"]), (&json!(1), &json!(-32600)));
     // A stream that has begun cannot carry a challenge.
-    let (asked, session, key) = call(&mut server, 2);
+    let (requested, session, key) = call(&mut server, 2);
     progress(&mut server, session, key, 1.0);
     server.sessions.get_mut(&session).expect("it is open").challenge(Timestamp::ZERO, key, how()).expect("it is owed");
     server.settle();
     assert_eq!(
-        (server.reply(asked).status(), &server.reply(asked).messages()[1]["error"]["code"]),
+        (server.reply(requested).status(), &server.reply(requested).messages()[1]["error"]["code"]),
         (200, &json!(-32600))
     );
 }

@@ -18,10 +18,10 @@ const VERSIONS: [&str; 3] = ["2025-03-26", "2025-06-18", "2025-11-25"];
 
 fn call(server: &mut HttpServer, id: &str, number: u64) -> (RequestRef, ReplyKey) {
     let params = json!({"name": "t", "_meta": {"progressToken": number}});
-    let asked =
+    let requested =
         server.send_message(id, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/call", "params": params}));
     let (_, key) = server.take_request();
-    (asked, key)
+    (requested, key)
 }
 
 fn progress(server: &mut HttpServer, id: &str, key: ReplyKey, progress: f64) {
@@ -49,8 +49,8 @@ fn changed(server: &mut HttpServer, id: &str) {
     server.settle();
 }
 
-fn methods(server: &HttpServer, asked: RequestRef) -> Vec<String> {
-    server.reply(asked).messages().iter().map(|it| it["method"].as_str().unwrap_or("answer").to_owned()).collect()
+fn methods(server: &HttpServer, requested: RequestRef) -> Vec<String> {
+    server.reply(requested).messages().iter().map(|it| it["method"].as_str().unwrap_or("answer").to_owned()).collect()
 }
 
 const CHANGED: &str = "notifications/tools/list_changed";
@@ -89,16 +89,16 @@ fn server_requests_use_the_stream_of_their_request() {
         let mut server = HttpServer::new(full_server());
         let id = server.begin(version);
         let stream = server.listen(&id, None);
-        let (asked, key) = call(&mut server, &id, 1);
+        let (requested, key) = call(&mut server, &id, 1);
         let now = server.now;
         let conn = server.session(&id).expect("it is open").connection(now);
         let options = RequestOptions { related_request: Some(key), ..RequestOptions::default() };
         let related = conn.request_raw(now, "roots/list", None, options).expect("it may ask");
         let other = conn.request_raw(now, "roots/list", None, RequestOptions::default()).expect("it may ask");
         server.settle();
-        assert_eq!(methods(&server, asked), ["roots/list"]);
+        assert_eq!(methods(&server, requested), ["roots/list"]);
         assert_eq!(methods(&server, stream), ["roots/list"]);
-        for (call, carrier) in [(related, asked), (other, stream)] {
+        for (call, carrier) in [(related, requested), (other, stream)] {
             let server_request = server.reply(carrier).messages()[0].clone();
             let reply = server
                 .send_message(&id, &json!({"jsonrpc": "2.0", "id": server_request["id"], "result": {"roots": []}}));
@@ -110,7 +110,7 @@ fn server_requests_use_the_stream_of_their_request() {
             assert_eq!(*ended, call);
         }
         answer(&mut server, &id, key);
-        assert_eq!(methods(&server, asked), ["roots/list", "answer"]);
+        assert_eq!(methods(&server, requested), ["roots/list", "answer"]);
     }
 }
 
@@ -125,8 +125,8 @@ fn notifications_return_202_without_a_body() {
             json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 77}}),
             json!({"jsonrpc": "2.0", "method": "vendor/news"}),
         ] {
-            let asked = server.send_message(&id, &message);
-            let reply = server.reply(asked);
+            let requested = server.send_message(&id, &message);
+            let reply = server.reply(requested);
             assert_eq!((reply.status(), reply.body.len(), reply.ended), (202, 0, true), "{message}");
         }
     }
@@ -139,31 +139,34 @@ fn batch_responses_are_sent_together() {
     let id = server.begin("2025-03-26");
     let ping = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "ping"});
     let news = json!({"jsonrpc": "2.0", "method": "vendor/news"});
-    let asked = server.send_message(&id, &json!([ping(1), news, ping(2)]));
-    assert_eq!(server.reply(asked).json().as_array().map(Vec::len), Some(2));
-    let asked = server.send_message(&id, &json!([news, news]));
-    assert_eq!((server.reply(asked).status(), server.reply(asked).body.len()), (202, 0));
+    let requested = server.send_message(&id, &json!([ping(1), news, ping(2)]));
+    assert_eq!(server.reply(requested).json().as_array().map(Vec::len), Some(2));
+    let requested = server.send_message(&id, &json!([news, news]));
+    assert_eq!((server.reply(requested).status(), server.reply(requested).body.len()), (202, 0));
     server.take_events();
     let list = json!({"jsonrpc": "2.0", "id": 3, "method": "tools/list", "params": {"_meta": {"progressToken": 1}}});
-    let asked = server.send_message(&id, &json!([ping(1), list]));
+    let requested = server.send_message(&id, &json!([ping(1), list]));
     let (_, key) = server.take_request();
     progress(&mut server, &id, key, 1.0);
     answer(&mut server, &id, key);
-    let messages = server.reply(asked).messages();
+    let messages = server.reply(requested).messages();
     assert_eq!((messages.len(), messages[1].as_array().map(Vec::len)), (2, Some(2)));
-    assert!(server.reply(asked).ended);
+    assert!(server.reply(requested).ended);
     // A batch whose requests are all cancelled has no response.
-    let asked = server.send_message(&id, &json!([{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}]));
+    let requested = server.send_message(&id, &json!([{"jsonrpc": "2.0", "id": 5, "method": "tools/list"}]));
     let (_, key) = server.take_request();
     server
         .send_message(&id, &json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 5}}));
-    assert!(server.reply(asked).ended && server.reply(asked).events().is_empty());
+    assert!(server.reply(requested).ended && server.reply(requested).events().is_empty());
     answer(&mut server, &id, key);
     server.take_events();
     for version in ["2025-06-18", "2025-11-25"] {
         let id = server.begin(version);
-        let asked = server.send_message(&id, &json!([ping(1)]));
-        assert_eq!((server.reply(asked).status(), &server.reply(asked).json()["error"]["code"]), (400, &json!(-32600)));
+        let requested = server.send_message(&id, &json!([ping(1)]));
+        assert_eq!(
+            (server.reply(requested).status(), &server.reply(requested).json()["error"]["code"]),
+            (400, &json!(-32600))
+        );
         server.take_events();
     }
 }
@@ -175,16 +178,16 @@ fn disconnect_does_not_cancel_but_notification_does() {
         let mut server = HttpServer::new(full_server());
         let id = server.begin(version);
         for streaming in [false, true] {
-            let (asked, key) = call(&mut server, &id, 1);
+            let (requested, key) = call(&mut server, &id, 1);
             if streaming {
                 progress(&mut server, &id, key, 1.0);
             }
-            server.disconnect(asked);
+            server.disconnect(requested);
             assert_eq!(server.take_events(), []);
             answer(&mut server, &id, key);
         }
         for streaming in [false, true] {
-            let (asked, key) = call(&mut server, &id, 2);
+            let (requested, key) = call(&mut server, &id, 2);
             if streaming {
                 progress(&mut server, &id, key, 1.0);
             }
@@ -192,11 +195,11 @@ fn disconnect_does_not_cancel_but_notification_does() {
             let reply = server.send_message(&id, &cancel);
             assert_eq!(server.reply(reply).status(), 202);
             assert_eq!(server.take_events(), [Event::Cancelled { key, cause: CancelCause::Peer(None) }]);
-            let reply = server.reply(asked);
+            let reply = server.reply(requested);
             assert!(reply.ended, "there will be no answer");
             assert_eq!(reply.messages().len(), usize::from(streaming));
             answer(&mut server, &id, key);
-            assert_eq!(server.reply(asked).messages().len(), usize::from(streaming));
+            assert_eq!(server.reply(requested).messages().len(), usize::from(streaming));
         }
     }
 }
@@ -222,8 +225,8 @@ fn unrelated_messages_wait_for_a_session_stream() {
         updated(&mut server, 11);
         let next = server.listen(&id, None);
         updated(&mut server, 12);
-        let uris = |server: &HttpServer, asked| -> Vec<Value> {
-            server.reply(asked).messages().into_iter().map(|message| message["params"]["uri"].clone()).collect()
+        let uris = |server: &HttpServer, requested| -> Vec<Value> {
+            server.reply(requested).messages().into_iter().map(|message| message["params"]["uri"].clone()).collect()
         };
         let expected =
             |range: std::ops::Range<usize>| range.map(|number| json!(format!("mem://{number}"))).collect::<Vec<_>>();
@@ -278,13 +281,13 @@ fn streams_start_with_an_empty_id_event() {
         let mut server = HttpServer::new(full_server());
         let id = server.begin(version);
         let stream = server.listen(&id, None);
-        let (asked, key) = call(&mut server, &id, 1);
+        let (requested, key) = call(&mut server, &id, 1);
         progress(&mut server, &id, key, 1.0);
-        for asked in [stream, asked] {
-            let events = server.reply(asked).events();
+        for requested in [stream, requested] {
+            let events = server.reply(requested).events();
             let primed = events.first().is_some_and(|(_, data, id)| data.is_empty() && !id.is_empty());
             assert_eq!(primed, version == "2025-11-25");
-            assert_eq!(String::from_utf8_lossy(&server.reply(asked).body).contains("data: \n"), primed);
+            assert_eq!(String::from_utf8_lossy(&server.reply(requested).body).contains("data: \n"), primed);
         }
     }
 }
@@ -296,7 +299,7 @@ fn streams_are_released_only_when_resumable() {
         let mut server = HttpServer::new(full_server());
         let id = server.begin(version);
         for streaming in [false, true] {
-            let (asked, key) = call(&mut server, &id, 1);
+            let (requested, key) = call(&mut server, &id, 1);
             if streaming {
                 progress(&mut server, &id, key, 1.0);
             }
@@ -304,18 +307,18 @@ fn streams_are_released_only_when_resumable() {
             let conn = server.session(&id).expect("it is open").connection(now);
             conn.release_stream(key, Some(Duration::from_millis(500)));
             server.settle();
-            let ended = server.reply(asked).ended;
+            let ended = server.reply(requested).ended;
             assert_eq!(ended, version == "2025-11-25");
             answer(&mut server, &id, key);
             if ended {
-                let text = String::from_utf8_lossy(&server.reply(asked).body).into_owned();
+                let text = String::from_utf8_lossy(&server.reply(requested).body).into_owned();
                 assert!(text.ends_with("retry: 500\n\n"), "{text}");
-                let last = server.reply(asked).events().last().expect("it was primed").2.clone();
+                let last = server.reply(requested).events().last().expect("it was primed").2.clone();
                 let resumed = server.listen(&id, Some(&last));
                 assert_eq!(methods(&server, resumed), ["answer"]);
                 assert!(server.reply(resumed).ended);
             } else {
-                assert!(server.reply(asked).ended);
+                assert!(server.reply(requested).ended);
             }
         }
     }
@@ -327,7 +330,7 @@ fn close_ends_streams_and_drains_requests() {
     let mut server = HttpServer::new(full_server());
     let id = server.begin("2025-11-25");
     let stream = server.listen(&id, None);
-    let (asked, key) = call(&mut server, &id, 1);
+    let (requested, key) = call(&mut server, &id, 1);
     let (lost, _) = call(&mut server, &id, 2);
     let now = server.now;
     server.session(&id).expect("it is open").close(now);
@@ -335,7 +338,7 @@ fn close_ends_streams_and_drains_requests() {
     assert!(server.reply(stream).ended);
     assert!(String::from_utf8_lossy(&server.reply(stream).body).ends_with("retry: 1000\n\n"));
     answer(&mut server, &id, key);
-    assert_eq!(server.reply(asked).json()["id"], json!(1));
+    assert_eq!(server.reply(requested).json()["id"], json!(1));
     assert!(server.reply(lost).head.is_none());
     server.advance(Duration::from_secs(5));
     assert_eq!(server.reply(lost).status(), 404);
@@ -356,7 +359,7 @@ fn queued_requests_time_out_with_503() {
     let waits = server.send_message(&id, &list(9));
     let cancelled = server.send_message(&id, &list(10));
     let late = server.send_message(&id, &list(11));
-    assert!([waits, cancelled, late].iter().all(|asked| server.reply(*asked).head.is_none()));
+    assert!([waits, cancelled, late].iter().all(|requested| server.reply(*requested).head.is_none()));
     assert_eq!(server.take_events(), []);
     let refused = server.listen(&id, None);
     assert_eq!(server.reply(refused).status(), 503, "streams do not wait");

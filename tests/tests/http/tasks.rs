@@ -91,15 +91,15 @@ fn progress_after_a_task_result_is_delivered() {
     let options = RequestOptions { progress: true, ..RequestOptions::default() };
     let call = caller.call_with("tools/call", &json!({"name": "t", "task": {}}), options);
     let (exchange, request) = caller.posted("tools/call");
-    let asked = message(&request);
+    let requested = message(&request);
     let task = json!({"taskId": "k", "status": "working", "ttl": null, "createdAt": "2026-01-01T00:00:00Z",
         "lastUpdatedAt": "2026-01-01T00:00:00Z"});
-    caller.answer(exchange, &json!({"jsonrpc": "2.0", "id": asked["id"], "result": {"task": task}}));
+    caller.answer(exchange, &json!({"jsonrpc": "2.0", "id": requested["id"], "result": {"task": task}}));
     caller.call("tasks/result", &json!({"taskId": "k"}));
     let (exchange, request) = caller.posted("tasks/result");
     caller.take_events();
     let progress = |number: u32| {
-        let token = &asked["params"]["_meta"]["progressToken"];
+        let token = &requested["params"]["_meta"]["progressToken"];
         event(
             "",
             &json!({"jsonrpc": "2.0", "method": "notifications/progress",
@@ -142,7 +142,7 @@ fn task_progress_uses_the_stream_of_the_result() {
     let mut reports = conn.respond_task(key, &created).expect("an answer is owed").expect("it has a token");
     conn.task_progress(&mut reports, 1.0, None, None).expect("it grows");
     server.settle();
-    let asked = server
+    let requested = server
         .send_message(&id, &json!({"jsonrpc": "2.0", "id": 2, "method": "tasks/result", "params": {"taskId": "k"}}));
     let (session, waiting) = server.take_request();
     let report = |server: &mut HttpServer, reports: &mut _, progress| {
@@ -154,11 +154,11 @@ fn task_progress_uses_the_stream_of_the_result() {
     server.respond((session, waiting), &json!({"content": []}));
     // No `tasks/result` is pending.
     report(&mut server, &mut reports, 3.0);
-    let said = |server: &HttpServer, asked| {
-        let messages = server.reply(asked).messages().into_iter();
+    let said = |server: &HttpServer, requested| {
+        let messages = server.reply(requested).messages().into_iter();
         messages.map(|message| message["params"]["progress"].clone()).collect::<Vec<_>>()
     };
     assert_eq!(said(&server, stream), [json!(1), json!(3)]);
-    assert_eq!(said(&server, asked), [json!(2), Value::Null]);
-    assert!(server.reply(asked).ended);
+    assert_eq!(said(&server, requested), [json!(2), Value::Null]);
+    assert!(server.reply(requested).ended);
 }

@@ -367,8 +367,8 @@ impl Conversation {
     /// may have reached the other program.
     pub(crate) fn unanswered(&self) -> Vec<CallId> {
         let calls = self.client.in_flight().into_iter().filter(|call| !self.client.listening.contains(call));
-        let asked = if self.second_writer.is_none() { self.server.in_flight() } else { Vec::new() };
-        calls.chain(asked).collect()
+        let requested = if self.second_writer.is_none() { self.server.in_flight() } else { Vec::new() };
+        calls.chain(requested).collect()
     }
 
     fn answer_all(&mut self) {

@@ -54,7 +54,7 @@ pub(crate) struct SecondWriter {
     /// Requests that got input requests, and these input requests.
     input_requests: Vec<(String, Value, Value)>,
     /// Requests of the server in that session.
-    asked: Vec<Value>,
+    requested: Vec<Value>,
     has_session: bool,
     /// Whether this program may open a session, because the client has none.
     may_open: bool,
@@ -203,8 +203,8 @@ impl SecondWriter {
                 self.send_request(testbed, request_with(id, method, json!({"name": "t", "uri": "a:b", "_meta": meta})));
             }
             WriterStep::Reply(n) => {
-                if !self.asked.is_empty() {
-                    let id = self.asked.swap_remove(n % self.asked.len());
+                if !self.requested.is_empty() {
+                    let id = self.requested.swap_remove(n % self.requested.len());
                     testbed.client.inject(result(id, json!({"roots": []})).to_string().as_bytes());
                 }
             }
@@ -223,7 +223,7 @@ impl SecondWriter {
         for line in std::mem::take(&mut testbed.client.foreign) {
             let message: Value = serde_json::from_str(&line).expect("lines are JSON");
             match (message["method"].as_str(), message.get("id")) {
-                (Some(_), Some(id)) => self.asked.push(id.clone()),
+                (Some(_), Some(id)) => self.requested.push(id.clone()),
                 (None, Some(id)) => {
                     // A cancelled request may have been answered before the server processed the cancellation.
                     let Some((method, params)) = self.open.remove(id.as_str().unwrap_or_default()) else { continue };
@@ -245,7 +245,7 @@ impl SecondWriter {
         for id in std::mem::take(&mut self.listening) {
             self.cancel(testbed, &id);
         }
-        while !self.asked.is_empty() {
+        while !self.requested.is_empty() {
             self.write(testbed, &WriterStep::Reply(0));
         }
     }

@@ -36,8 +36,8 @@ fn send_request<R: Request>(client: &mut Client, params: &R) -> (CallId, Vec<Val
 /// Returns whether a request is sent. It gets a response that is fresh for a minute.
 fn is_sent<R: Request>(client: &mut Client, params: &R) -> bool {
     let (call, sent) = send_request(client, params);
-    let asked = !sent.is_empty();
-    if asked {
+    let requested = !sent.is_empty();
+    if requested {
         client.feed(&answer(&sent[0], good(60_000)));
     }
     let events = client.take_events();
@@ -45,7 +45,7 @@ fn is_sent<R: Request>(client: &mut Client, params: &R) -> bool {
         matches!(&events[..], [Event::Response { call: ended, outcome: Outcome::Result(_) }] if *ended == call),
         "{events:?}"
     );
-    asked
+    requested
 }
 
 fn good(ttl: u64) -> Value {
@@ -409,7 +409,7 @@ fn switching_principal_prevents_caching_in_flight() {
         client
             .conn
             .request(client.now, &ListToolsParams::default(), RequestOptions::default())
-            .expect("it may be asked");
+            .expect("it may be sent");
         client.conn.act_as(Some(b.clone()));
         if there_and_back {
             client.conn.act_as(Some(a.clone()));
@@ -427,7 +427,7 @@ fn switching_principal_prevents_caching_in_flight() {
     // Setting the same principal again has no effect.
     let mut client = Harness::modern_client();
     client.conn.act_as(Some(a.clone()));
-    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it may be asked");
+    client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it may be sent");
     client.conn.act_as(Some(a));
     let request = client.sent_one();
     client.feed(&json!({"jsonrpc": "2.0", "id": request["id"], "result": {

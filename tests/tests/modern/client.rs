@@ -109,12 +109,12 @@ fn result_type_determines_the_outcome() {
     ];
     for (value, good) in table {
         let mut client = modern();
-        let (asked, request) = call(&mut client);
+        let (requested, request) = call(&mut client);
         client.feed(&result(&request, value.clone()));
         let events = client.take_events();
         match &events[..] {
-            [Event::Response { call, outcome: Outcome::Result(_) }] if good => assert_eq!(*call, asked),
-            [Event::Response { call, outcome: Outcome::Malformed }] if !good => assert_eq!(*call, asked),
+            [Event::Response { call, outcome: Outcome::Result(_) }] if good => assert_eq!(*call, requested),
+            [Event::Response { call, outcome: Outcome::Malformed }] if !good => assert_eq!(*call, requested),
             _ => panic!("{value}: {events:?}"),
         }
         assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
@@ -125,7 +125,7 @@ fn result_type_determines_the_outcome() {
 #[test]
 fn input_responses_are_sent_with_the_retry() {
     let mut client = modern();
-    let (asked, first) = call(&mut client);
+    let (requested, first) = call(&mut client);
     client.feed(&result(&first, json!({
         "resultType": "input_required", "requestState": "st\"ate",
         "inputRequests": {
@@ -167,7 +167,7 @@ fn input_responses_are_sent_with_the_retry() {
     client.feed(&result(&third, json!({"resultType": "complete", "content": []})));
     let events = client.take_events();
     assert!(
-        matches!(&events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if *call == asked),
+        matches!(&events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if *call == requested),
         "{events:?}"
     );
     assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
@@ -187,10 +187,10 @@ fn undeclared_input_requests_end_the_call() {
         let probe = one(client.sent());
         client.feed(&discovered(&probe["id"], &["2026-07-28"]));
         client.take_events();
-        let (asked, request) = call(&mut client);
+        let (requested, request) = call(&mut client);
         client.feed(&result(&request, json!({"resultType": "input_required", "inputRequests": {"q": input_request}})));
         let events = client.take_events();
-        assert_eq!(events, [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+        assert_eq!(events, [Event::Response { call: requested, outcome: Outcome::Malformed }]);
         assert_eq!(client.conn.usage(), mcp_proto::connection::ResourceUsage::default());
     }
 }
@@ -211,13 +211,13 @@ fn calls_with_open_input_requests_end_once() {
     ];
     for (way, act) in ways {
         let mut client = modern();
-        let (asked, request) = call(&mut client);
+        let (requested, request) = call(&mut client);
         client.feed(&result(&request, serde_json::from_str(INPUT_REQUIRED).expect("JSON")));
         let events = client.take_events();
         let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
-        act(&mut client, asked, key);
+        act(&mut client, requested, key);
         let events = client.take_events();
-        let ended = events.iter().filter(|event| matches!(event, Event::Response { call, .. } if *call == asked));
+        let ended = events.iter().filter(|event| matches!(event, Event::Response { call, .. } if *call == requested));
         assert_eq!(ended.count(), 1, "{way}: {events:?}");
         if way != "refused" {
             assert!(events.iter().any(|event| matches!(event, Event::Cancelled { .. })), "{way}: {events:?}");
@@ -232,11 +232,11 @@ fn calls_with_open_input_requests_end_once() {
 #[test]
 fn rejects_input_required_for_other_methods() {
     let mut client = modern();
-    let asked =
+    let requested =
         client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default()).expect("it is ready");
     let request = one(client.sent());
     client.feed(&result(&request, serde_json::from_str(INPUT_REQUIRED).expect("JSON")));
-    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Malformed }]);
+    assert_eq!(client.take_events(), [Event::Response { call: requested, outcome: Outcome::Malformed }]);
 }
 
 fn listening() -> (Client, CallId, Value) {

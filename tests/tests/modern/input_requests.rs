@@ -31,13 +31,13 @@ fn only_three_methods_retry_after_input_required() {
     for method in Method::ALL.iter().copied().filter(|method| method.kind() == mcp_proto::protocol::MethodKind::Request)
     {
         let mut client = Harness::modern_client();
-        let asked = match method {
+        let requested = match method {
             Method::CallTool => client.conn.request(client.now, &CallToolParams::new("t"), options.clone()),
             Method::GetPrompt => client.conn.request(client.now, &GetPromptParams::new("p"), options.clone()),
             Method::ReadResource => client.conn.request(client.now, &ReadResourceParams::new("a:b"), options.clone()),
             _ => client.conn.request_raw(client.now, method.as_str(), None, options.clone()),
         };
-        let Ok(asked) = asked else { continue };
+        let Ok(requested) = requested else { continue };
         let first = one(client.sent());
         client.feed(&result(first["id"].clone(), json!({"resultType": "input_required", "requestState": "s"})));
         let may_require_input = [Method::CallTool, Method::GetPrompt, Method::ReadResource].contains(&method);
@@ -51,7 +51,7 @@ fn only_three_methods_retry_after_input_required() {
         } else {
             assert_eq!(
                 client.take_events(),
-                [Event::Response { call: asked, outcome: Outcome::Malformed }],
+                [Event::Response { call: requested, outcome: Outcome::Malformed }],
                 "{method}"
             );
             assert_eq!(client.sent(), NOTHING);

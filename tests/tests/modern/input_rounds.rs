@@ -29,7 +29,7 @@ fn input_request() -> Value {
 
 /// Returns a call with an open input request.
 #[track_caller]
-fn asked(client: &mut Client) -> (CallId, Value, ReplyKey) {
+fn requested(client: &mut Client) -> (CallId, Value, ReplyKey) {
     let (call, request) = call(client);
     client.feed(&answer(&request, input_request()));
     let events = client.take_events();
@@ -51,7 +51,7 @@ fn ended_rounds_send_no_cancellation() {
     ];
     for (way, act) in ways {
         let mut client = Client::modern_client();
-        let (call, _, key) = asked(&mut client);
+        let (call, _, key) = requested(&mut client);
         act(&mut client, call);
         client.take_events();
         assert_eq!(client.sent(), NOTHING, "{way}: the server has answered, and works on nothing");
@@ -67,7 +67,7 @@ fn second_responses_are_violations() {
         [input_request(), json!({"content": []}), json!({"resultType": "input_required", "requestState": "s"})]
     {
         let mut client = Client::modern_client();
-        let (call, request, key) = asked(&mut client);
+        let (call, request, key) = requested(&mut client);
         client.feed(&answer(&request, second.clone()));
         let events = client.take_events();
         assert!(matches!(events[..], [Event::Violation(_)]), "{second}: {events:?}");
@@ -186,7 +186,7 @@ fn request_state_must_be_a_string() {
 #[test]
 fn round_state_is_not_shared_between_calls() {
     let mut client = Client::modern_client();
-    let (_, one, key) = asked(&mut client);
+    let (_, one, key) = requested(&mut client);
     let (_, two) = call(&mut client);
     client.feed(&put_off(&two));
     let two = client.sent_one();
@@ -222,7 +222,7 @@ fn retained_call_bytes_are_bounded() {
     client.feed(&answer(&request, json!({"resultType": "input_required", "requestState": state})));
     assert!(matches!(client.take_events()[..], [Event::Response { outcome: Outcome::Malformed, .. }]));
     // The input responses of the application count, too.
-    let (ended, _, key) = asked(&mut client);
+    let (ended, _, key) = requested(&mut client);
     let long = format!("{{\"roots\":[],\"x\":\"{}\"}}", "s".repeat(2000));
     client.conn.respond_raw(key, &(&Json::parse(long).expect("JSON")).into()).expect("it is owed");
     let events = client.take_events();

@@ -102,12 +102,12 @@ fn oversized_server_capabilities_close_the_connection() {
     }
 }
 
-fn listening(asked: Value) -> (Harness<ClientRole>, Value) {
+fn listening(requested: Value) -> (Harness<ClientRole>, Value) {
     let mut client = Harness::modern_client_with(full_client_with(modern_only()));
-    let params = mcp_proto::wire::Json::new(&json!({"notifications": asked})).expect("it is JSON");
+    let params = mcp_proto::wire::Json::new(&json!({"notifications": requested})).expect("it is JSON");
     let options = RequestOptions::default();
     let params = mcp_proto::wire::RawJson::from(&params);
-    client.conn.request_raw(client.now, "subscriptions/listen", Some(&params), options).expect("it may be asked");
+    client.conn.request_raw(client.now, "subscriptions/listen", Some(&params), options).expect("it may be sent");
     let id = client.sent_one()["id"].clone();
     (client, id)
 }
@@ -137,11 +137,11 @@ fn following(id: &str, status: &str) -> (Harness<ClientRole>, Vec<Event<'static>
         "resultType": "complete", "supportedVersions": ["2026-07-28"],
         "capabilities": {"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}}}}));
     assert_eq!(client.take_events(), [Event::Ready]);
-    client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it may be asked");
-    let asked = client.sent_one();
+    client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default()).expect("it may be sent");
+    let requested = client.sent_one();
     let mut result = task(id, status);
     result["resultType"] = json!("task");
-    client.feed(&json!({"jsonrpc": "2.0", "id": asked["id"], "result": result}));
+    client.feed(&json!({"jsonrpc": "2.0", "id": requested["id"], "result": result}));
     let events = client.take_events();
     (client, events)
 }

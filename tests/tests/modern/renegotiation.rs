@@ -56,7 +56,7 @@ fn ended(client: &mut Client) -> (CallId, ErrorObject) {
 #[test]
 fn version_errors_retry_the_request_once() {
     let mut client = client();
-    let (asked, first) = call(&mut client);
+    let (requested, first) = call(&mut client);
     client.feed(&unsupported(&first, json!(["2031-01-01", "2025-11-25", "2026-07-28"])));
     assert_eq!(client.take_events(), []);
     let second = client.sent_one();
@@ -67,7 +67,7 @@ fn version_errors_retry_the_request_once() {
     assert_eq!(second, expected);
     client.feed(&unsupported(&second, json!(["2026-07-28"])));
     let (call_id, error) = ended(&mut client);
-    assert_eq!((call_id, error.code.0), (asked, -32022));
+    assert_eq!((call_id, error.code.0), (requested, -32022));
     assert_eq!((client.sent(), client.conn.usage()), (vec![], ResourceUsage::default()));
     // Each request can be retried once.
     let (_, third) = call(&mut client);
@@ -82,10 +82,10 @@ fn version_errors_retry_the_request_once() {
 fn unresolvable_version_errors_reach_the_caller() {
     for supported in [json!(["2031-01-01"]), json!([]), json!(5)] {
         let mut client = client();
-        let (asked, request) = call(&mut client);
+        let (requested, request) = call(&mut client);
         client.feed(&unsupported(&request, supported.clone()));
         let (call, error) = ended(&mut client);
-        assert_eq!((call, error.code.0), (asked, -32022), "{supported}");
+        assert_eq!((call, error.code.0), (requested, -32022), "{supported}");
         assert_eq!(client.sent(), NOTHING);
         assert!(client.conn.is_ready(), "another request may be luckier");
     }
@@ -126,11 +126,11 @@ fn version_retry_keeps_input_responses_and_state() {
 #[test]
 fn no_fallback_after_input_required() {
     let mut client = client();
-    let (asked, first) = call(&mut client);
+    let (requested, first) = call(&mut client);
     client.feed(&answer(&first, json!({"resultType": "input_required", "requestState": "s"})));
     let second = client.sent_one();
     client.feed(&unsupported(&second, json!(["2025-11-25"])));
-    assert_eq!(ended(&mut client).0, asked);
+    assert_eq!(ended(&mut client).0, requested);
     assert_eq!(client.sent(), NOTHING);
     assert!(client.conn.is_ready());
 }
@@ -138,7 +138,7 @@ fn no_fallback_after_input_required() {
 /// Returns a client that falls back to a session, the call that caused it, and its `initialize`.
 fn begins_session(version: &str) -> (Client, CallId, Value) {
     let mut client = client();
-    let (asked, request) = call(&mut client);
+    let (requested, request) = call(&mut client);
     client.feed(&unsupported(&request, json!(["2031-01-01", version])));
     let hello = client.sent_one();
     assert_eq!(
@@ -146,7 +146,7 @@ fn begins_session(version: &str) -> (Client, CallId, Value) {
         (Some("initialize"), Some(version))
     );
     assert_eq!(client.take_events(), []);
-    (client, asked, hello)
+    (client, requested, hello)
 }
 
 fn welcome(hello: &Value, capabilities: &Value) -> Value {
@@ -166,7 +166,7 @@ fn everything() -> Value {
 #[test]
 fn version_error_falls_back_to_a_session() {
     for version in ProtocolVersion::LEGACY {
-        let (mut client, asked, hello) = begins_session(version.as_str());
+        let (mut client, requested, hello) = begins_session(version.as_str());
         assert!(!client.conn.is_ready());
         let early = client.conn.request(client.now, &ListToolsParams::default(), RequestOptions::default());
         assert_eq!(early, Err(SendError::NotReady));
@@ -182,7 +182,7 @@ fn version_error_falls_back_to_a_session() {
         client.feed(&answer(again, json!({"content": []})));
         let events = client.take_events();
         assert!(
-            matches!(events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if call == asked),
+            matches!(events[..], [Event::Response { call, outcome: Outcome::Result(_) }] if call == requested),
             "{events:?}"
         );
         assert_eq!(client.conn.usage().calls, 0);
@@ -195,12 +195,12 @@ fn version_error_falls_back_to_a_session() {
 #[test]
 fn failed_fallback_ends_the_call() {
     // The session lacks the requested capability.
-    let (mut client, asked, hello) = begins_session("2025-11-25");
+    let (mut client, requested, hello) = begins_session("2025-11-25");
     client.feed(&welcome(&hello, &json!({})));
     let events = client.take_events();
     assert!(
         matches!(&events[..], [Event::Ready, Event::Response { call, outcome: Outcome::Error(error) }]
-            if *call == asked && error.code.0 == -32022),
+            if *call == requested && error.code.0 == -32022),
         "{events:?}"
     );
     // The server refuses the handshake, does not answer it, or disconnects.
@@ -211,20 +211,20 @@ fn failed_fallback_ends_the_call() {
         ("leaves", |client, _| client.conn.handle_eof(client.now)),
     ];
     for (way, act) in ways {
-        let (mut client, asked, hello) = begins_session("2025-11-25");
+        let (mut client, requested, hello) = begins_session("2025-11-25");
         act(&mut client, &hello);
         let events = client.take_events();
         assert!(
-            matches!(&events[..], [Event::Response { call, outcome: Outcome::Closed(_) }, Event::Closed(_)] if *call == asked),
+            matches!(&events[..], [Event::Response { call, outcome: Outcome::Closed(_) }, Event::Closed(_)] if *call == requested),
             "{way}: {events:?}"
         );
         assert_eq!(client.sent(), NOTHING, "{way}");
         assert_eq!(client.conn.usage(), ResourceUsage::default(), "{way}");
     }
     // The caller cancels the call.
-    let (mut client, asked, hello) = begins_session("2025-11-25");
-    client.conn.cancel(asked, None).expect("it is in flight");
-    assert_eq!(client.take_events(), [Event::Response { call: asked, outcome: Outcome::Cancelled }]);
+    let (mut client, requested, hello) = begins_session("2025-11-25");
+    client.conn.cancel(requested, None).expect("it is in flight");
+    assert_eq!(client.take_events(), [Event::Response { call: requested, outcome: Outcome::Cancelled }]);
     client.feed(&welcome(&hello, &everything()));
     assert_eq!(client.take_events(), [Event::Ready]);
     assert_eq!(client.sent().len(), 1, "only that the session has begun");
@@ -235,9 +235,9 @@ fn failed_fallback_ends_the_call() {
 fn no_fallback_while_other_calls_are_in_flight() {
     let mut client = client();
     let (other, _) = call(&mut client);
-    let (asked, request) = call(&mut client);
+    let (requested, request) = call(&mut client);
     client.feed(&unsupported(&request, json!(["2025-11-25"])));
-    assert_eq!(ended(&mut client).0, asked);
+    assert_eq!(ended(&mut client).0, requested);
     assert_eq!(client.sent(), NOTHING);
     client.conn.cancel(other, None).expect("it is in flight");
     client.take_events();

@@ -190,9 +190,9 @@ fn only_cacheable_results_carry_cache_hints() {
 // req: M-LOG-003
 #[test]
 fn log_messages_respect_the_requested_level() {
-    for asked in LoggingLevel::ALL {
+    for requested in LoggingLevel::ALL {
         let mut server = dual();
-        let meta = json!({"io.modelcontextprotocol/logLevel": asked.as_str()});
+        let meta = json!({"io.modelcontextprotocol/logLevel": requested.as_str()});
         server.feed(&request(1, "tools/call", json!({"name": "t"}), meta));
         let call = key(&server.take_events());
         for level in LoggingLevel::ALL {
@@ -200,8 +200,8 @@ fn log_messages_respect_the_requested_level() {
             server.conn.log(call, &message).expect("the request is open");
         }
         let sent: Vec<Value> = server.sent().iter().map(|message| message["params"]["level"].clone()).collect();
-        let first = LEVELS.iter().position(|level| *level == asked.as_str()).expect("one of the eight");
-        assert_eq!(sent, LEVELS[first..], "{asked:?}");
+        let first = LEVELS.iter().position(|level| *level == requested.as_str()).expect("one of the eight");
+        assert_eq!(sent, LEVELS[first..], "{requested:?}");
     }
 }
 
@@ -221,16 +221,16 @@ fn progress_and_logs_are_opt_in_and_end_at_response() {
 
     let meta = json!({"io.modelcontextprotocol/logLevel": "warning", "progressToken": "t"});
     server.feed(&request(2, "tools/call", json!({"name": "t"}), meta));
-    let asked = key(&server.take_events());
-    send_log(&mut server, asked, LoggingLevel::Info);
-    send_log(&mut server, asked, LoggingLevel::Error);
-    server.conn.progress(asked, 0.5, Some(1.0), Some("half")).expect("it grows");
-    server.conn.respond(asked, &CallToolResult::text("x")).expect("it is owed");
+    let requested = key(&server.take_events());
+    send_log(&mut server, requested, LoggingLevel::Info);
+    send_log(&mut server, requested, LoggingLevel::Error);
+    server.conn.progress(requested, 0.5, Some(1.0), Some("half")).expect("it grows");
+    server.conn.respond(requested, &CallToolResult::text("x")).expect("it is owed");
     let sent = server.sent();
     assert_eq!(sent[0]["params"], json!({"level": "error", "data": "hm"}));
     assert_eq!(sent[1]["params"], json!({"progressToken": "t", "progress": 0.5, "total": 1, "message": "half"}));
     assert_eq!(sent[2]["id"], 2);
-    assert_eq!(server.conn.progress(asked, 1.0, None, None), Err(SendError::Answered));
+    assert_eq!(server.conn.progress(requested, 1.0, None, None), Err(SendError::Answered));
 }
 
 // req: M-BASE-023 M-STDIO-008 M-DUAL-040
@@ -240,11 +240,11 @@ fn modern_servers_cannot_send_requests() {
         let mut server = Harness::server(config(versions));
         let send_any_request = |server: &mut Server| {
             for method in Method::ALL.iter().map(|method| method.as_str()).chain(["vendor/own"]) {
-                let asked = server.conn.request_raw(server.now, method, None, RequestOptions::default());
-                assert_eq!(asked, Err(SendError::NotReady), "{method}");
+                let requested = server.conn.request_raw(server.now, method, None, RequestOptions::default());
+                assert_eq!(requested, Err(SendError::NotReady), "{method}");
             }
-            let asked = server.conn.request(server.now, &ListRootsParams::default(), RequestOptions::default());
-            assert_eq!(asked, Err(SendError::NotReady));
+            let requested = server.conn.request(server.now, &ListRootsParams::default(), RequestOptions::default());
+            assert_eq!(requested, Err(SendError::NotReady));
         };
         send_any_request(&mut server);
         server.feed(&request(1, "tools/call", json!({"name": "t"}), json!({CAPABILITIES: {"roots": {}}})));

@@ -24,8 +24,8 @@ fn task_input_requests_are_handled_once() {
     let call = begun(&mut client);
     let poll = poll_after(&mut client, millis(100));
     answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form()})));
-    let asked = input_requests(&mut client);
-    let [(Method::ListRoots, first), (Method::Elicit, second)] = asked[..] else { panic!("{asked:?}") };
+    let requested = input_requests(&mut client);
+    let [(Method::ListRoots, first), (Method::Elicit, second)] = requested[..] else { panic!("{requested:?}") };
     // Polls are less frequent while the user thinks, and repeat the open input requests.
     let poll = poll_after(&mut client, millis(400));
     answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form()})));
@@ -35,8 +35,8 @@ fn task_input_requests_are_handled_once() {
     // Another input request arrives while a poll is in flight, which does not delay the responses.
     let poll = poll_after(&mut client, millis(400));
     answer(&mut client, &poll, "complete", requires_input(json!({"a": roots(), "b\n": form(), "c": roots()})));
-    let asked = input_requests(&mut client);
-    let [(Method::ListRoots, third)] = asked[..] else { panic!("{asked:?}") };
+    let requested = input_requests(&mut client);
+    let [(Method::ListRoots, third)] = requested[..] else { panic!("{requested:?}") };
     let poll = poll_after(&mut client, millis(400));
     client.respond(second, &json!({"action": "decline"}));
     let update = one(client.sent());

@@ -17,7 +17,7 @@ const NOTHING: [Value; 0] = [];
 
 #[test]
 fn usage_counts_task_ids_and_responses() {
-    let asked = |names: [&str; 2]| {
+    let requested = |names: [&str; 2]| {
         let mut client = client();
         let call = begun(&mut client);
         assert_eq!(client.conn.usage().call_bytes, 2 * "t".len(), "the id of the task, and what it is found by");
@@ -31,8 +31,8 @@ fn usage_counts_task_ids_and_responses() {
         let [(_, first), (_, second)] = input_requests(&mut client)[..] else { panic!("two input requests") };
         (client, call, [first, second])
     };
-    let least = asked(["a", "b"]).0.conn.usage().call_bytes;
-    let (mut client, call, [first, second]) = asked(["first", "second"]);
+    let least = requested(["a", "b"]).0.conn.usage().call_bytes;
+    let (mut client, call, [first, second]) = requested(["first", "second"]);
     let open = client.conn.usage().call_bytes;
     assert_eq!(open - least, "first".len() + "second".len() - 2);
     client.respond(first, &json!({"roots": []}));
@@ -78,7 +78,7 @@ fn input_responses_replace_pending_polls() {
 fn initial_task_ttl_limits_retries() {
     let mut client = client();
     let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
-    let (call, request) = (call.expect("it may be asked"), one(client.sent()));
+    let (call, request) = (call.expect("it may be sent"), one(client.sent()));
     answer(&mut client, &request, "task", task("working", json!({"ttlMs": 300})));
     client.take_events();
     let poll = poll_after(&mut client, millis(100));

@@ -67,7 +67,7 @@ fn task_notifications_count_as_polls() {
     client.feed(&status_notification(&json!(77), completed()));
     assert!(matches!(client.take_events()[..], [Event::Violation(Violation::UnknownSubscription(_))]));
     // Two calls may follow one task.
-    let again = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let again = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be sent");
     client.feed(&status_notification(&subscription, completed()));
     let events = client.take_events();
     let ended: Vec<_> = events

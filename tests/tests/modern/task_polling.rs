@@ -89,7 +89,7 @@ pub(super) fn begun(client: &mut Client) -> CallId {
     let call = client.conn.request(client.now, &CallToolParams::new("slow"), RequestOptions::default());
     let request = one(client.sent());
     answer(client, &request, "task", working());
-    let call = call.expect("it may be asked");
+    let call = call.expect("it may be sent");
     assert!(matches!(client.take_events()[..], [Event::Task { call: became, .. }] if became == call));
     assert_eq!(client.sent(), NOTHING);
     call
@@ -217,7 +217,7 @@ fn unexpected_tasks_are_malformed() {
     let options = RequestOptions::default;
     // This method cannot become a task.
     let mut client = client();
-    let call = client.conn.request(client.now, &GetPromptParams::new("p"), options()).expect("it may be asked");
+    let call = client.conn.request(client.now, &GetPromptParams::new("p"), options()).expect("it may be sent");
     let request = one(client.sent());
     answer(&mut client, &request, "task", working());
     assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
@@ -229,13 +229,13 @@ fn unexpected_tasks_are_malformed() {
     let capabilities = json!({"tools": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}});
     answer(&mut plain, &probe, "complete", json!({"supportedVersions": ["2026-07-28"], "capabilities": capabilities}));
     plain.take_events();
-    let call = plain.conn.request(plain.now, &CallToolParams::new("t"), options()).expect("it may be asked");
+    let call = plain.conn.request(plain.now, &CallToolParams::new("t"), options()).expect("it may be sent");
     let request = one(plain.sent());
     answer(&mut plain, &request, "task", working());
     assert_eq!(*outcome(&plain.take_events(), call), Outcome::Malformed);
     // The task has no valid id.
     for broken in [json!({"status": "working"}), json!({"taskId": 5, "status": "working"}), json!({"taskId": "t"})] {
-        let call = client.conn.request(client.now, &CallToolParams::new("t"), options()).expect("it may be asked");
+        let call = client.conn.request(client.now, &CallToolParams::new("t"), options()).expect("it may be sent");
         let request = one(client.sent());
         answer(&mut client, &request, "task", broken);
         assert_eq!(*outcome(&client.take_events(), call), Outcome::Malformed);
@@ -273,7 +273,7 @@ fn unexpected_tasks_are_malformed() {
 fn calls_can_return_the_task_itself() {
     let mut client = client();
     let options = RequestOptions { follow_task: false, ..RequestOptions::default() };
-    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be sent");
     let request = one(client.sent());
     answer(&mut client, &request, "task", working());
     let events = client.take_events();
@@ -282,7 +282,7 @@ fn calls_can_return_the_task_itself() {
     assert_eq!((created.task_id.as_str(), client.conn.usage()), ("t", ResourceUsage::default()));
 
     // The task can be followed later by its id.
-    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be sent");
     let poll = one(client.sent());
     assert_eq!((&poll["method"], &poll["params"]["taskId"]), (&json!("tasks/get"), &json!("t")));
     assert_eq!(poll["params"]["_meta"].get("progressToken"), None);
@@ -293,12 +293,12 @@ fn calls_can_return_the_task_itself() {
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Result(_)));
     assert_eq!(client.conn.usage(), ResourceUsage::default());
     // The server has no such task.
-    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be sent");
     let poll = one(client.sent());
     refuse(&mut client, &poll, -32602);
     assert!(matches!(outcome(&client.take_events(), call), Outcome::Error(error) if error.code.0 == -32602));
     // A client that only follows a task does not cancel it when its call ends.
-    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be asked");
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::default()).expect("it may be sent");
     let poll = one(client.sent());
     client.conn.cancel(call, None).expect("it has not ended");
     let cancelled = one(client.sent());
@@ -306,7 +306,7 @@ fn calls_can_return_the_task_itself() {
         (&cancelled["method"], &cancelled["params"]["requestId"]),
         (&json!("notifications/cancelled"), &poll["id"])
     );
-    let call = client.conn.follow_task(client.now, "t", RequestOptions::within(millis(250))).expect("it may be asked");
+    let call = client.conn.follow_task(client.now, "t", RequestOptions::within(millis(250))).expect("it may be sent");
     let poll = one(client.sent());
     answer(&mut client, &poll, "complete", working());
     client.take_events();
@@ -378,7 +378,7 @@ fn failed_polls_are_retried_with_backoff() {
     // A task past its time to live is no longer polled.
     for silent in [false, true] {
         let call = client.conn.request(client.now, &CallToolParams::new("t"), RequestOptions::default());
-        let (call, request) = (call.expect("it may be asked"), one(client.sent()));
+        let (call, request) = (call.expect("it may be sent"), one(client.sent()));
         answer(&mut client, &request, "task", task("working", json!({"ttlMs": 1000})));
         client.take_events();
         let poll = poll_after(&mut client, millis(100));
@@ -407,10 +407,10 @@ fn responses_to_timed_out_polls_are_late() {
         let mut client = client();
         let options = RequestOptions { idle_timeout: Some(millis(50)), ..RequestOptions::default() };
         let poll = if kept {
-            client.conn.follow_task(client.now, "t", options).expect("it may be asked");
+            client.conn.follow_task(client.now, "t", options).expect("it may be sent");
             one(client.sent())
         } else {
-            client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be asked");
+            client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be sent");
             let request = one(client.sent());
             answer(&mut client, &request, "task", working());
             client.take_events();
@@ -457,7 +457,7 @@ fn cancelling_a_call_cancels_its_task() {
     // The total timeout applies, although the task reports progress.
     let mut client = client();
     let options = RequestOptions { total_timeout: Some(millis(350)), ..RequestOptions::default() };
-    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be asked");
+    let call = client.conn.request(client.now, &CallToolParams::new("t"), options).expect("it may be sent");
     let request = one(client.sent());
     answer(&mut client, &request, "task", working());
     for _ in 0..3 {
@@ -492,11 +492,11 @@ fn cancelling_a_call_cancels_its_task() {
 #[track_caller]
 pub(super) fn input_requests(client: &mut Client) -> Vec<(Method, ReplyKey)> {
     let events = client.take_events();
-    let asked = events.iter().filter_map(|event| match event {
+    let requested = events.iter().filter_map(|event| match event {
         Event::Request { key, method: MethodName::Known(method), .. } => Some((*method, *key)),
         _ => None,
     });
-    asked.collect()
+    requested.collect()
 }
 
 /// Repeated responses and responses to outdated polls are late, even if they look like a new task.
@@ -504,7 +504,7 @@ pub(super) fn input_requests(client: &mut Client) -> Vec<(Method, ReplyKey)> {
 fn late_responses_do_not_end_a_followed_task() {
     let mut client = client();
     let options = RequestOptions::default();
-    let call = client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be asked");
+    let call = client.conn.request(client.now, &CallToolParams::new("slow"), options).expect("it may be sent");
     let request = one(client.sent());
     for _ in 0..2 {
         answer(&mut client, &request, "task", working());
@@ -536,7 +536,7 @@ fn task_calls_end_with_the_connection() {
     let [(_, key)] = input_requests(&mut client)[..] else { panic!("an input request") };
     client.conn.close(client.now);
     let events = client.take_events();
-    assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key: asked, .. } if *asked == key)));
+    assert!(events.iter().any(|event| matches!(event, Event::Cancelled { key: requested, .. } if *requested == key)));
     assert!(
         events.iter().any(
             |event| matches!(event, Event::Response { call: ended, outcome: Outcome::Closed(_) } if *ended == call)

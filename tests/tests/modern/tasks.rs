@@ -185,10 +185,10 @@ fn task_methods_need_the_extension_on_both_sides() {
     let update = UpdateTaskParams::new("t", mcp_proto::schema::InputResponses::from_iter(answers));
     let mut both = client(true, extension());
     let now = both.now;
-    both.conn.request(now, &GetTaskParams::new("t"), options()).expect("it may be asked");
-    both.conn.request(now, &update, options()).expect("it may be asked");
-    both.conn.request(now, &CancelTaskParams::new("t"), options()).expect("it may be asked");
-    both.conn.request_raw(now, "tasks/get", None, options()).expect("it may be asked");
+    both.conn.request(now, &GetTaskParams::new("t"), options()).expect("it may be sent");
+    both.conn.request(now, &update, options()).expect("it may be sent");
+    both.conn.request(now, &CancelTaskParams::new("t"), options()).expect("it may be sent");
+    both.conn.request_raw(now, "tasks/get", None, options()).expect("it may be sent");
     let sent = both.sent();
     let names: Vec<_> = sent.iter().map(|message| message["method"].as_str().expect("a method")).collect();
     assert_eq!(names, ["tasks/get", "tasks/update", "tasks/cancel", "tasks/get"]);

@@ -234,15 +234,15 @@ fn arguments_are_checked_against_headers() {
     let mut server = stateless();
     let right =
         MirroredHeaders { params: vec![("row".to_owned(), mirrored("12"))], ..headers("tools/call", mirrored("t")) };
-    let asked = key(&feed(&mut server, &call, with_headers(right)));
-    assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
+    let received = key(&feed(&mut server, &call, with_headers(right)));
+    assert_eq!(server.conn.verify_headers(received, &params, Some(&arguments)), Ok(()));
     let mut server = stateless();
-    let asked = key(&feed(&mut server, &call, with_headers(headers("tools/call", mirrored("t")))));
-    let error = server.conn.verify_headers(asked, &params, Some(&arguments)).expect_err("the header is missing");
+    let received = key(&feed(&mut server, &call, with_headers(headers("tools/call", mirrored("t")))));
+    let error = server.conn.verify_headers(received, &params, Some(&arguments)).expect_err("the header is missing");
     assert_eq!(error.code.0, -32020);
     let mut server = stateless();
-    let asked = key(&feed(&mut server, &call, Arrival::default()));
-    assert_eq!(server.conn.verify_headers(asked, &params, Some(&arguments)), Ok(()));
+    let received = key(&feed(&mut server, &call, Arrival::default()));
+    assert_eq!(server.conn.verify_headers(received, &params, Some(&arguments)), Ok(()));
 }
 
 #[test]

@@ -261,7 +261,7 @@ fn progress_is_sent_before_the_batch_response() {
     server.feed(&json!([request_with_token(1, "vendor/a", "t"), request(1, "vendor/b")]));
     let keys = keys(&server.take_events());
     assert_eq!(keys.len(), 1, "an id in flight is taken inside of a batch, too");
-    server.conn.progress(keys[0], 1.0, None, None).expect("it was asked for");
+    server.conn.progress(keys[0], 1.0, None, None).expect("it was requested");
     server.respond(keys[0], &json!({}));
     let sent = server.sent();
     assert_eq!(sent[0]["method"], "notifications/progress");

@@ -237,7 +237,7 @@ fn cancellation_removes_queued_responses() {
         let key = server.receive_request(&request_with_token(2, "vendor/a", "t"));
         let behind = server.receive_request(&request(3, "vendor/a"));
         server.respond(before, &json!({}));
-        server.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        server.conn.progress(key, 1.0, None, None).expect("it was requested");
         server.respond(key, &json!({}));
         server.respond(behind, &json!({}));
         server.feed(&cancellation);

@@ -177,9 +177,9 @@ fn params_with_duplicate_members_are_not_sent() {
         (r#"{"own":1,"own":2}"#, true),
     ] {
         let json = Json::parse(params).expect("it is JSON");
-        let asked =
+        let requested =
             client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&json)), RequestOptions::default());
-        assert_eq!(asked.is_ok(), is_sent, "{params}");
+        assert_eq!(requested.is_ok(), is_sent, "{params}");
         assert_eq!(client.sent_text().len(), usize::from(is_sent), "{params}");
     }
 }

@@ -128,7 +128,7 @@ fn zero_negative_and_empty_ids_are_valid() {
         let mut server = Harness::ready_server(ProtocolVersion::V2025_11_25);
         let request = request_with_token(id.clone(), "tools/list", id.clone());
         let key = server.receive_request(&request);
-        server.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        server.conn.progress(key, 1.0, None, None).expect("it was requested");
         assert_eq!(server.sent()[0]["params"]["progressToken"], id);
         server.feed(&cancelled(id.clone()));
         assert_eq!(server.take_events(), [Event::Cancelled { key, cause: CancelCause::Peer(None) }], "{id}");

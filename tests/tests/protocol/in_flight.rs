@@ -68,7 +68,7 @@ fn outbound_requests_are_listed_with_deadlines() {
         let begin = harness.now;
         let options = |idle| RequestOptions { idle_timeout: idle, total_timeout: None, ..RequestOptions::default() };
         let send_request = |harness: &mut Harness<E>, method, idle| {
-            harness.conn.request_raw(harness.now, method, None, options(idle)).expect("it may be asked")
+            harness.conn.request_raw(harness.now, method, None, options(idle)).expect("it may be sent")
         };
         let first = send_request(&mut harness, "ping", Some(9 * SECOND));
         harness.sent();

@@ -275,14 +275,14 @@ fn unknown_meta_is_passed_through() {
         let events = client.take_events();
         let [
             Event::Notification { params: Some(notified), .. },
-            Event::Request { key, params: Some(asked), .. },
+            Event::Request { key, params: Some(requested), .. },
             Event::Response { outcome: mcp_proto::connection::Outcome::Result(answered), .. },
         ] = &events[..]
         else {
             panic!("{events:?}")
         };
         let value = |raw: &RawJson<'_>| raw.decode::<Value>().expect("it is JSON");
-        assert_eq!((value(notified), value(asked)), (params.clone(), params));
+        assert_eq!((value(notified), value(requested)), (params.clone(), params));
         assert_eq!(value(answered)["_meta"], meta);
         client.respond(*key, &json!({"_meta": meta, "roots": []}));
         assert_eq!(client.sent(), [result(1, json!({"_meta": meta, "roots": []}))]);

@@ -63,7 +63,7 @@ fn send_everything<E>(harness: &mut Harness<E>) -> Vec<Value> {
     harness.take_events();
     let send_request = |id: u8| request_with_token(id, "vendor/ask", "t");
     let answered = harness.receive_request(&send_request(1));
-    harness.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was asked for");
+    harness.conn.progress(answered, 0.5, Some(1.0), Some("half")).expect("it was requested");
     harness.respond(answered, &json!({}));
     let failed = harness.receive_request(&send_request(2));
     harness.conn.respond_error(failed, &ErrorObject::internal("no")).expect("an answer is owed");
@@ -138,7 +138,7 @@ fn every_message_is_one_line() {
         server.conn.notify(&log).expect("it is ready");
         let send_request = |id: &str| request_with_token(text.to_owned() + id, "vendor/x", text);
         let key = server.receive_request(&send_request("a"));
-        server.conn.progress(key, 1.0, None, Some(text)).expect("it was asked for");
+        server.conn.progress(key, 1.0, None, Some(text)).expect("it was requested");
         server.conn.respond_raw(key, &raw(pretty)).expect("an answer is owed");
         let key = server.receive_request(&send_request("b"));
         server.conn.respond(key, &CallToolResult::new(vec![ContentBlock::text(text)])).expect("an answer is owed");

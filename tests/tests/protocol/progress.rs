@@ -169,7 +169,7 @@ fn progress_token_is_echoed_byte_for_byte() {
                 r#"{{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{{"name":"t","_meta":{{"progressToken":{token}}}}}}}"#
             ));
             let [Event::Request { key, .. }] = server.take_events()[..] else { panic!("{token}") };
-            server.conn.progress(key, 0.5, Some(2.0), Some("half\nway")).expect("it was asked for");
+            server.conn.progress(key, 0.5, Some(2.0), Some("half\nway")).expect("it was requested");
             let message = if version == ProtocolVersion::V2024_11_05 { "" } else { r#","message":"half\nway""# };
             let expected = format!(
                 r#"{{"jsonrpc":"2.0","method":"notifications/progress","params":{{"progressToken":{token},"progress":0.5,"total":2{message}}}}}"#
@@ -193,7 +193,7 @@ fn every_request_method_supports_progress() {
             let mut server = Harness::ready_server(version);
             let params = json!({"level": "info", "_meta": {"progressToken": "t", "vendor/x": null}});
             let key = server.receive_request(&request_with(1, method.as_str(), params));
-            server.conn.progress(key, 1.0, None, None).expect("it was asked for");
+            server.conn.progress(key, 1.0, None, None).expect("it was requested");
             assert_eq!(server.sent(), [progress("t", 1)], "{method} in {version}");
         }
         let mut server = Harness::ready_server(version);
@@ -266,9 +266,9 @@ fn progress_is_ordered_before_the_response() {
         let call =
             testbed.client.conn.request_raw(testbed.now, "vendor/a", None, RequestOptions::default()).expect("ready");
         testbed.settle();
-        let Some(Event::Request { key, .. }) = testbed.server.take_events().pop() else { panic!("it was asked") };
+        let Some(Event::Request { key, .. }) = testbed.server.take_events().pop() else { panic!("it was requested") };
         for step in 1..=500 {
-            testbed.server.conn.progress(key, f64::from(step), Some(500.0), None).expect("it was asked for");
+            testbed.server.conn.progress(key, f64::from(step), Some(500.0), None).expect("it was requested");
             if step % 7 == 0 {
                 testbed.run();
             }
@@ -302,7 +302,7 @@ fn progress_is_sent_only_for_open_requests() {
         assert_eq!(harness.sent(), NOTHING, "{version}: nothing was asked for");
 
         let key = harness.receive_request(&request_with_token(2, "vendor/a", "t"));
-        harness.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        harness.conn.progress(key, 1.0, None, None).expect("it was requested");
         harness.conn.respond_error(key, &ErrorObject::internal("done")).expect("an answer is owed");
         // First the response is queued, then it is sent.
         for is_queued in [true, false] {
@@ -336,7 +336,7 @@ fn task_progress_uses_the_token_of_the_request() {
     fn check<E>(mut harness: Harness<E>, method: &str) {
         let created = serde_json::from_value(json!({"task": task("working")})).expect("a task");
         let key = harness.receive_request(&request_with_token(1, method, "t"));
-        harness.conn.progress(key, 1.0, None, None).expect("it was asked for");
+        harness.conn.progress(key, 1.0, None, None).expect("it was requested");
         let mut reports = harness.conn.respond_task(key, &created).expect("an answer is owed").expect("it has a token");
         assert_eq!(harness.conn.progress(key, 2.0, None, None), Err(SendError::Answered));
         assert_eq!(harness.conn.task_progress(&mut reports, 1.0, None, None), Err(SendError::ProgressNotGrowing));
@@ -367,15 +367,15 @@ fn task_progress_token_is_valid_until_the_end() {
         client.feed(&progress(call.as_u64(), 5));
         matches!(client.take_events()[..], [Event::Progress { call: of, .. }] if of == call)
     }
-    fn asked(client: &mut Client, method: &str, answer: Value) {
+    fn requested(client: &mut Client, method: &str, answer: Value) {
         let call = client.call(method);
         client.feed(&result(call.as_u64(), answer));
         client.take_events();
     }
     // Every message that contains the status of a task.
     let ways: [(&str, Report); 3] = [
-        ("tasks/get", |client, status| asked(client, "tasks/get", task(status))),
-        ("tasks/cancel", |client, status| asked(client, "tasks/cancel", task(status))),
+        ("tasks/get", |client, status| requested(client, "tasks/get", task(status))),
+        ("tasks/cancel", |client, status| requested(client, "tasks/cancel", task(status))),
         ("notifications/tasks/status", |client, status| {
             client.feed(&notification_with("notifications/tasks/status", task(status)));
             client.take_events();
@@ -407,7 +407,7 @@ fn task_progress_token_is_valid_until_the_end() {
     }
     let (mut client, call) = start();
     let related = json!({"io.modelcontextprotocol/related-task": {"taskId": "T"}});
-    asked(&mut client, "tasks/result", json!({"content": [], "_meta": related}));
+    requested(&mut client, "tasks/result", json!({"content": [], "_meta": related}));
     assert!(!reports(&mut client, call), "only a task that has ended has a result");
     assert_eq!(client.conn.usage(), ResourceUsage::default());
 }

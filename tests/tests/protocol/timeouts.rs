@@ -103,16 +103,16 @@ fn progress_does_not_extend_the_total_timeout() {
 fn only_own_progress_extends_the_idle_timeout() {
     let mut client = Harness::ready_client(ProtocolVersion::V2025_06_18);
     let idle = client.call_with("vendor/a", options(SECOND, None));
-    let unasked = client.call_with("vendor/a", RequestOptions { progress: false, ..options(SECOND, None) });
+    let without_progress = client.call_with("vendor/a", RequestOptions { progress: false, ..options(SECOND, None) });
     let lively = client.call_with("vendor/a", options(SECOND, None));
     client.advance(SECOND / 2);
     client.feed(&progress(lively.as_u64(), 1));
-    client.feed(&progress(unasked.as_u64(), 1));
+    client.feed(&progress(without_progress.as_u64(), 1));
     client.feed(&notification("vendor/b"));
     client.feed(&request(1, "ping"));
     client.take_events();
     client.advance(SECOND / 2);
-    assert_eq!(client.take_events(), [timed_out(idle, false), timed_out(unasked, false)]);
+    assert_eq!(client.take_events(), [timed_out(idle, false), timed_out(without_progress, false)]);
     client.advance(SECOND / 2);
     assert_eq!(client.take_events(), [timed_out(lively, false)]);
 }

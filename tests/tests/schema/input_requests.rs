@@ -226,13 +226,13 @@ fn elicitation_params() {
     fails::<ElicitSchema>(json!({"type": "array", "properties": {}}));
     for version in [ProtocolVersion::V2025_06_18, ProtocolVersion::V2025_11_25] {
         for required in [json!(null), json!(["a"])] {
-            let mut asked = json!({"type": "object", "properties": {"a": {"type": "string"}}});
+            let mut requested = json!({"type": "object", "properties": {"a": {"type": "string"}}});
             if required.is_array() {
-                asked["required"] = required;
+                requested["required"] = required;
             }
-            let form = is::<ElicitFormParams>(json!({"message": "m", "requestedSchema": asked}));
+            let form = is::<ElicitFormParams>(json!({"message": "m", "requestedSchema": requested}));
             let sent = value(&encode(&form, version).expect("text"));
-            assert_eq!(sent["requestedSchema"], asked, "{version}");
+            assert_eq!(sent["requestedSchema"], requested, "{version}");
         }
     }
     for mode in [json!({}), json!({"mode": "form"})] {

@@ -6,7 +6,7 @@ use mcp_driver::{
     FdReader, FdWriter,
     os::{
         process::{ReadPipe, WritePipe},
-        stdio as standard,
+        stdio::open_stdio,
     },
 };
 
@@ -32,6 +32,6 @@ pub(crate) fn release_handle(output: &ChildReader) -> impl FnOnce() + Send + use
 
 /// Returns the standard input and output of this process, and with `take` replaces them for other code.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
-    let (input, output) = if take { standard::take_stdio()? } else { standard::share_stdio()? };
+    let (input, output) = open_stdio(take)?;
     Ok((FdReader::new(input), FdWriter::new(output, false)))
 }

@@ -5,7 +5,7 @@ use std::io;
 
 use mcp_driver::os::{
     process::{ReadPipe, WritePipe},
-    stdio as standard,
+    stdio::open_stdio,
 };
 
 use crate::transport::{ByteReader, ByteWriter, IoReader, IoWriter};
@@ -29,6 +29,6 @@ pub(crate) fn release_handle(_output: &ChildReader) -> impl FnOnce() + Send + us
 
 /// Returns the standard input and output of this process, with `take` only once.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
-    let (input, output) = if take { standard::take_stdio()? } else { standard::share_stdio()? };
+    let (input, output) = open_stdio(take)?;
     Ok((IoReader(input), IoWriter(output)))
 }

@@ -8,6 +8,7 @@ use mcp_driver::{
     os::thread::{lock, spawn, wait, wait_for},
     tuning,
 };
+use mcp_proto::rpc::Timestamp;
 use mcp_service::ConnectionHandle;
 
 use crate::{
@@ -25,25 +26,35 @@ impl<E: Send + 'static> Driver<E> {
         end: impl FnOnce(),
     ) {
         let (stop_source, connection): (_, Arc<dyn ConnectionHandle<E>>) = (input.stop_handle(), self.clone());
-        let mut reader = Reader::new(self.clone(), input, sniffer);
-        // Messages that are already available are processed on this thread, before a worker is started to read.
-        let more = reader.read_once(false);
-        let began = self.workers.start(Box::new(move || more && reader.read_once(true)));
-        let _ = began.map_err(|error| self.fail(&error));
+        self.start_reading(input, sniffer);
         let writer = self.run_timers(&connection).or_else(|| self.spawn_writer());
         self.flush_or_stop(stop_sink.as_deref());
         end();
-        self.lifecycle.wait_until(close_timeout, |lifecycle| lifecycle.reader_exited);
-        if let Some(stop) = &stop_source {
-            stop();
-        }
-        let timeout = if stop_source.is_some() { tuning::JOB_SHUTDOWN_TIMEOUT } else { Duration::ZERO };
-        let reader_exited = self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_exited);
+        let reader_exited = self.stop_reading(stop_source.as_deref(), close_timeout);
+        // Without `stop_sink` a write can block for ever.
         if let Some(writer) = writer.filter(|writer| stop_sink.is_some() || writer.is_finished()) {
             let _ = writer.join();
         }
         self.workers.shutdown(tuning::JOB_SHUTDOWN_TIMEOUT, !reader_exited);
         self.lifecycle.update(|lifecycle| lifecycle.finished = true);
+    }
+
+    /// Processes the messages that are already available, on this thread, and starts a worker that reads the others.
+    fn start_reading(self: &Arc<Self>, input: Input, sniffer: Sniffer) {
+        let mut reader = Reader::new(self.clone(), input, sniffer);
+        let more = reader.read_once(false);
+        let started = self.workers.start(Box::new(move || more && reader.read_once(true)));
+        let _ = started.map_err(|error| self.fail(&error));
+    }
+
+    /// Waits until no worker reads any more, and calls `stop` after `close_timeout` at the latest. Returns whether
+    /// reading has ended.
+    fn stop_reading(&self, stop: Option<&(dyn Fn() + Send)>, close_timeout: Duration) -> bool {
+        let wait = |timeout| self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.reader_exited);
+        let reader_exited = wait(close_timeout);
+        let Some(stop) = stop else { return reader_exited };
+        stop();
+        wait(tuning::JOB_SHUTDOWN_TIMEOUT)
     }
 
     /// Starts the writer thread, which writes output that would block.
@@ -66,18 +77,7 @@ impl<E: Send + 'static> Driver<E> {
                 state = self.lock();
             } else if due <= now || !state.events.is_empty() {
                 drop(state);
-                self.waiters.fire_timers(now);
-                let mut batch = lock(&self.batch);
-                state = self.lock();
-                state.connection.handle_timeout(self.now());
-                if state.message_until.take_if(|until| *until <= now).is_some() {
-                    state.connection.handle_transport_error("a message was not received in time");
-                }
-                state.collect();
-                self.dispatch_waiting(connection, state, &mut batch);
-                self.workers.push(&mut batch, false);
-                drop(batch);
-                self.after_change(self.lock());
+                self.handle_due(connection, now);
                 state = self.lock();
             } else if self.lifecycle.read(|lifecycle| lifecycle.closed.is_some()) {
                 return writer;
@@ -90,6 +90,23 @@ impl<E: Send + 'static> Driver<E> {
                 state.sleeps_until = None;
             }
         }
+    }
+
+    /// Handles the deadlines that have passed, and dispatches the events that wait.
+    fn handle_due(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, now: Timestamp) {
+        self.waiters.fire_timers(now);
+        // It is taken before the lock of the state.
+        let mut batch = lock(&self.batch);
+        let mut state = self.lock();
+        state.connection.handle_timeout(self.now());
+        if state.message_until.take_if(|until| *until <= now).is_some() {
+            state.connection.handle_transport_error("a message was not received in time");
+        }
+        state.collect();
+        self.dispatch_waiting(connection, state, &mut batch);
+        self.workers.push(&mut batch, false);
+        drop(batch);
+        self.after_change(self.lock());
     }
 
     /// Waits until all output is written and the sink is closed. If the peer does not read in time, fails the

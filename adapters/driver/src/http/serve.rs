@@ -49,8 +49,8 @@ pub async fn serve<R: Runtime>(
         if let Some(peer) = peer {
             request.extensions_mut().insert(PeerAddr(peer));
         }
-        let late = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
-        let response = endpoint.handle_unless(late, request).await;
+        let timeout = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
+        let response = endpoint.handle_unless(timeout, request).await;
         // The endpoint sets this header if it has not read the body.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
         Ok::<_, Infallible>(response)
@@ -104,6 +104,7 @@ impl<T: Timer> HyperTimer for Clock<T> {
     }
 }
 
+/// A wait for one deadline.
 struct Pause<T> {
     /// Only the task of the connection takes the lock. It exists because hyper requires that timers can be shared.
     timer: Arc<Mutex<T>>,

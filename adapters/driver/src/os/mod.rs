@@ -11,8 +11,12 @@ pub(crate) mod command;
 pub mod interrupt;
 #[cfg(feature = "os")]
 pub mod net;
+#[cfg(feature = "os")]
+pub mod process;
 #[cfg(any(windows, test))]
 mod program_search;
+#[cfg(feature = "os")]
+pub mod stdio;
 pub mod thread;
 #[cfg(unix)]
 mod unix;
@@ -27,4 +31,4 @@ use windows as system;
 #[cfg(feature = "signals")]
 pub(crate) use system::signals;
 #[cfg(feature = "os")]
-pub use system::{descriptor, process, stdio, wake};
+pub use system::{descriptor, wake};

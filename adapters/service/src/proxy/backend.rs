@@ -14,6 +14,7 @@ use mcp_proto::{
 };
 
 use super::{
+    calls::has_responded,
     error::{BackendError, BackendFault},
     limits::ProxyLimits,
     listing::KINDS,
@@ -195,9 +196,11 @@ impl Backend {
         if std::mem::replace(&mut lock(&shared.link).is_removed, true) {
             return;
         }
-        lock(&shared.offers).clear(&service);
+        let offered = lock(&shared.offers).clear(&service);
         let own = Arc::as_ptr(shared).addr();
         write(&service.0.catalog).remove_unlisted(|template| template.is_of(own));
+        service.list_changed(&offered.changed);
+        service.0.composition.follow_unlisted();
         service.0.composition.release_server(&shared.name, &shared.prefix);
         shared.wake.notify_all();
         shared.changed.notify_all();
@@ -263,8 +266,24 @@ impl Shared {
             self.set_level(peer);
         }
         let removed = self.wake.wait_for(|| lock(&self.link).is_removed.then_some(()));
-        let subscriptions = select_biased(self.keep_subscriptions(peer, is_modern), self.expire_calls(peer));
-        let _ = select_biased(removed, select_biased(self.keep_lists(peer, is_modern), subscriptions)).await;
+        let subscriptions = select_biased(self.keep_subscriptions(peer, is_modern), self.keep_lists(peer, is_modern));
+        let calls = select_biased(self.expire_calls(peer), self.confirm_ends(peer));
+        let _ = select_biased(removed, select_biased(subscriptions, calls)).await;
+    }
+
+    /// Asks the backend whether it knows of the ends of calls that it has not responded to. It reads a ping after
+    /// earlier notifications, and servers respond to pings at any time.
+    async fn confirm_ends(&self, peer: &Peer<ClientRole>) {
+        let (number, peer) = (peer.calls().number(), peer.within(self.limits.late_time));
+        loop {
+            self.calls.unconfirmed(number).await;
+            let sent = peer.connection().when_request_slot(|| peer.ping()).await;
+            let Ok(pending) = sent else { continue };
+            if has_responded(&pending.await) {
+                let until = peer.connection().update(|_, now| now) + self.limits.grace_period;
+                self.calls.confirmed(number, until);
+            }
+        }
     }
 
     /// Reads the lists, and those that have changed again.

@@ -12,13 +12,16 @@ use std::{
 
 use mcp_proto::{
     connection::ClientRole,
-    protocol::{Era, Method},
+    protocol::Method,
     rpc::{CallId, Timestamp},
     schema::InputRequest,
     wire::{ErrorObject, JsonObject},
 };
 
-use super::one_result::OneResult;
+use super::{
+    late_calls::{CallKey, Client, LateCalls},
+    one_result::OneResult,
+};
 use crate::{
     inbound::context::Context,
     outbound::{error::CallError, peer::Peer},
@@ -31,41 +34,6 @@ const MAX_WAITING: usize = 64;
 
 /// The most questions of one call.
 const MAX_NAMES: usize = 1024;
-
-/// The most clients with calls that have ended without a response of the backend.
-const MAX_LATE: usize = 256;
-
-/// The most such calls of one client whose responses end the wait for them. With more of them, all of its calls count
-/// for the whole time.
-const MAX_LATE_CALLS: usize = 64;
-
-/// The client that sent a request: a session, or without a session a principal or a connection.
-struct Client {
-    connection: u64,
-    principal: Option<String>,
-}
-
-impl Client {
-    fn of(context: &Context) -> Self {
-        Self { connection: context.shared.calls.number(), principal: principal_of(context).map(str::to_owned) }
-    }
-
-    /// Returns whether it has sent this request.
-    fn has_sent(&self, context: &Context) -> bool {
-        let is_principal = || self.principal.as_deref().is_some_and(|own| principal_of(context) == Some(own));
-        self.connection == context.shared.calls.number() || is_principal()
-    }
-
-    fn is(&self, other: &Self) -> bool {
-        self.connection == other.connection || self.principal.is_some() && self.principal == other.principal
-    }
-}
-
-/// Returns the principal of a client without a session.
-fn principal_of(context: &Context) -> Option<&str> {
-    let info = context.info();
-    info.principal.as_ref().filter(|_| info.version.era() == Era::Modern).map(|principal| &*principal.id)
-}
 
 /// A question of a backend that waits for the client.
 pub(super) struct Question {
@@ -81,7 +49,7 @@ pub(super) struct CallEntry {
     context: Mutex<Context>,
     questions: Mutex<Questions>,
     /// Waits for questions.
-    asked: WaitQueue,
+    waiters: WaitQueue,
     /// The id under which it waits for the client, once it has.
     id: OnceLock<String>,
     /// The error with which an input request was refused (2026-07-28). It ends the call.
@@ -104,7 +72,7 @@ impl CallEntry {
         Arc::new(Self {
             context: Mutex::new(context),
             questions: Mutex::default(),
-            asked: WaitQueue::default(),
+            waiters: WaitQueue::default(),
             id: OnceLock::new(),
             refused: OnceLock::new(),
             is_open: AtomicBool::new(false),
@@ -162,7 +130,7 @@ impl CallEntry {
             questions.expected = open.max(1);
             questions.waiting.push(Question { name, question, answer: answer.clone() });
         }
-        self.asked.notify_all();
+        self.waiters.notify_all();
         Some(answer)
     }
 
@@ -174,7 +142,7 @@ impl CallEntry {
             let is_complete = !questions.waiting.is_empty() && questions.waiting.len() >= questions.expected;
             is_complete.then(|| std::mem::take(&mut questions.waiting))
         };
-        self.asked.wait_for(take).await
+        self.waiters.wait_for(take).await
     }
 
     /// Puts questions back that the client has not responded to yet.
@@ -190,7 +158,7 @@ impl CallEntry {
         let mut questions = lock(&self.questions);
         questions.expected = questions.expected.saturating_sub(1).max(1);
         drop(questions);
-        self.asked.notify_all();
+        self.waiters.notify_all();
     }
 }
 
@@ -206,9 +174,6 @@ pub(super) struct WaitingCall {
     pub(super) until: Timestamp,
 }
 
-/// The number of a connection, and a call on it.
-pub(super) type CallKey = (u64, CallId);
-
 /// A call in the order of the table.
 struct Row {
     /// The connection, and the call once it has begun.
@@ -219,7 +184,11 @@ struct Row {
 
 /// The requests of clients that are in flight at a backend.
 #[derive(Default)]
-pub(super) struct CallTable(Mutex<Table>);
+pub(super) struct CallTable {
+    table: Mutex<Table>,
+    /// Waits for calls that have ended without a response of the backend.
+    ended: WaitQueue,
+}
 
 #[derive(Default)]
 struct Table {
@@ -229,8 +198,7 @@ struct Table {
     by_call: HashMap<CallKey, u64>,
     next: u64,
     waiting: BTreeMap<String, WaitingCall>,
-    /// The clients of calls that have ended without a response of the backend.
-    late: Vec<Late>,
+    late: LateCalls,
     /// The number of permits, in total and of each client.
     taken: usize,
     taken_by: BTreeMap<ClientKey, usize>,
@@ -238,52 +206,11 @@ struct Table {
     waiting_by: BTreeMap<ClientKey, usize>,
 }
 
-/// A client of calls that have ended without a response of the backend, which may still send messages about them.
-struct Late {
-    /// The calls; `None` if they are too many to know all of them.
-    calls: Option<BTreeSet<CallId>>,
-    /// `None` stands for all other clients.
-    client: Option<Arc<Client>>,
-    /// The connection to the backend.
-    peer: Peer<ClientRole>,
-    until: Timestamp,
-}
-
-impl Table {
-    /// Notes that the backend may still send messages about a call of this client.
-    fn add_late(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, until: Timestamp) {
-        // A former connection has no messages any more.
-        self.late.retain(|late| late.peer.calls().number() == peer.calls().number());
-        let known = self.late.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
-        if let Some(known) = known {
-            known.until = known.until.max(until);
-            known.add(call);
-            return;
-        }
-        let has_room = self.late.len() + 1 < MAX_LATE;
-        let client = has_room.then(|| Arc::new(client));
-        // Those of all other clients have no end but that of their time.
-        let calls = has_room.then(BTreeSet::new);
-        let mut late = Late { calls, client, peer: peer.clone(), until };
-        late.add(call);
-        self.late.push(late);
-    }
-}
-
 impl Table {
     fn remove_waiting(&mut self, id: &str) -> Option<WaitingCall> {
         let removed = self.waiting.remove(id)?;
         release(&mut self.waiting_by, &removed.permit.client);
         Some(removed)
-    }
-}
-
-impl Late {
-    fn add(&mut self, call: Option<CallId>) {
-        match (&mut self.calls, call) {
-            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call),
-            _ => self.calls = None,
-        }
     }
 }
 
@@ -323,7 +250,7 @@ pub(super) struct Permit {
 
 impl Drop for Permit {
     fn drop(&mut self) {
-        let table = &mut *lock(&self.table.0);
+        let table = &mut *lock(&self.table.table);
         table.taken -= 1;
         release(&mut table.taken_by, &self.client);
     }
@@ -374,7 +301,7 @@ impl Drop for Registered {
             (Client::of(&self.entry.context()), now + self.late_time)
         });
         let removed = {
-            let mut table = lock(&self.table.0);
+            let mut table = lock(&self.table.table);
             let removed = table.rows.remove(&self.row);
             let call = removed.as_ref().and_then(|row| row.call);
             if let Some(Row { connection, call: Some(call), .. }) = &removed {
@@ -382,18 +309,19 @@ impl Drop for Registered {
             }
             // Without a moment in which the call is neither in flight nor late.
             if let Some((client, until)) = late {
-                table.add_late(client, call, &self.peer, until);
+                table.late.add(client, call, &self.peer, until);
             }
             removed
         };
         drop(removed);
+        self.table.ended.notify_all();
     }
 }
 
 impl CallTable {
     /// Returns a permit for a client, unless `max` are taken, or the client has its share of them.
     pub(super) fn admit(self: &Arc<Self>, client: ClientKey, max: usize) -> Option<Permit> {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         if !has_share(max, table.taken, held_by(&table.taken_by, &client)) {
             return None;
         }
@@ -403,7 +331,7 @@ impl CallTable {
     }
 
     pub(super) fn len(&self) -> usize {
-        lock(&self.0).taken
+        lock(&self.table).taken
     }
 
     /// Adds a call that is about to be sent over this connection. If it ends without a response, the backend may send
@@ -415,7 +343,7 @@ impl CallTable {
         late_time: Duration,
     ) -> Registered {
         let connection = peer.calls().number();
-        let mut table = lock(&self.0);
+        let mut table = lock(&self.table);
         let row = table.next;
         table.next += 1;
         table.rows.insert(row, Row { connection, call: None, entry: entry.clone() });
@@ -426,7 +354,7 @@ impl CallTable {
     /// Notes the id of a call. It is called under the lock of the connection, before any message about the call can
     /// arrive.
     pub(super) fn began(&self, registered: &Registered, call: CallId) {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         if let Some(row) = table.rows.get_mut(&registered.row) {
             row.call = Some(call);
             table.by_call.insert((row.connection, call), registered.row);
@@ -434,33 +362,48 @@ impl CallTable {
     }
 
     pub(super) fn get(&self, call: CallKey) -> Option<Arc<CallEntry>> {
-        let table = lock(&self.0);
+        let table = lock(&self.table);
         table.rows.get(table.by_call.get(&call)?).map(|row| row.entry.clone())
     }
 
     /// Returns all calls that a message of the backend may be about.
     pub(super) fn callers(&self) -> Callers {
         self.expire();
-        let table = lock(&self.0);
+        let table = lock(&self.table);
         let calls = table.rows.values().map(|row| row.entry.clone()).collect();
-        Callers { calls, late: table.late.iter().map(|late| late.client.clone()).collect() }
+        Callers { calls, late: table.late.clients().collect() }
     }
 
     /// Notes that the backend has responded to a call that has ended before: it sends no messages about it any more.
     pub(super) fn responded_late(&self, (connection, call): CallKey) {
-        let removed: Vec<_> = {
-            let table = &mut *lock(&self.0);
+        let removed = {
+            let table = &mut *lock(&self.table);
             if let Some(row) = table.by_call.get(&(connection, call)).and_then(|row| table.rows.get(row)) {
                 // It has been cancelled, and is about to become a late one.
                 row.entry.is_open.store(false, Ordering::Relaxed);
+                return;
             }
-            let is_last = |late: &mut Late| {
-                late.peer.calls().number() == connection
-                    && late.calls.as_mut().is_some_and(|calls| calls.remove(&call) && calls.is_empty())
-            };
-            table.late.extract_if(.., is_last).collect()
+            table.late.responded((connection, call))
         };
         drop(removed);
+    }
+
+    /// Waits for calls on this connection that have ended, and of whose ends the backend has not confirmed to know.
+    pub(super) async fn unconfirmed(&self, connection: u64) {
+        self.ended.wait_for(|| lock(&self.table).late.begin_confirmation(connection).then_some(())).await;
+    }
+
+    /// Notes that the backend knows of the ends of the calls that the last [confirmation](Self::unconfirmed) was for.
+    /// They count until then, if it sends nothing that may be about them.
+    pub(super) fn confirmed(&self, connection: u64, until: Timestamp) {
+        lock(&self.table).late.confirmed(connection, until);
+        // The calls expire at another time.
+        self.ended.notify_all();
+    }
+
+    /// Notes that the backend has sent a request that may be about a call which has ended.
+    pub(super) fn may_continue(&self, connection: u64, until: Timestamp) {
+        lock(&self.table).late.extend(connection, until);
     }
 
     /// Returns the call that a message is about: that on whose stream it has arrived, or else the latest one, if all
@@ -472,7 +415,7 @@ impl CallTable {
     /// Keeps a call until its client sends its next request; returns it if there are `max` of them, or the client has
     /// its share of them.
     pub(super) fn keep(&self, id: String, call: WaitingCall, max: usize) -> Option<WaitingCall> {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         let client = &call.permit.client;
         if !has_share(max, table.waiting.len(), held_by(&table.waiting_by, client)) {
             return Some(call);
@@ -483,14 +426,14 @@ impl CallTable {
 
     /// Takes a call out that waits for its client.
     pub(super) fn take(&self, id: &str, is_it: impl FnOnce(&WaitingCall) -> bool) -> Option<WaitingCall> {
-        let table = &mut *lock(&self.0);
+        let table = &mut *lock(&self.table);
         table.waiting.get(id).filter(|call| is_it(call))?;
         table.remove_waiting(id)
     }
 
     /// Returns the time at which the next call on a connection [expires](Self::expire).
     pub(super) fn next_expiry(&self, connection: u64) -> Option<Timestamp> {
-        let table = lock(&self.0);
+        let table = lock(&self.table);
         let calls = table.waiting.values().filter(|call| call.peer.calls().number() == connection);
         calls.map(|call| call.until).min()
     }
@@ -499,9 +442,9 @@ impl CallTable {
     /// which the backend had enough time to respond.
     pub(super) fn expire(&self) {
         let peers: BTreeMap<_, _> = {
-            let table = lock(&self.0);
+            let table = lock(&self.table);
             let waiting = table.waiting.values().map(|call| &call.peer);
-            let peers = waiting.chain(table.late.iter().map(|late| &late.peer));
+            let peers = waiting.chain(table.late.peers());
             let distinct: BTreeMap<_, _> = peers.map(|peer| (peer.calls().number(), peer)).collect();
             distinct.into_iter().map(|(number, peer)| (number, peer.clone())).collect()
         };
@@ -519,11 +462,11 @@ impl CallTable {
             None => false,
         };
         let (expired, forgotten): (Vec<_>, Vec<_>) = {
-            let table = &mut *lock(&self.0);
+            let table = &mut *lock(&self.table);
             let expired = table.waiting.iter().filter(|(_, call)| is_over(&call.peer, call.until));
             let expired: Vec<_> = expired.map(|(id, _)| id.clone()).collect();
             let expired = expired.iter().filter_map(|id| table.remove_waiting(id)).collect();
-            (expired, table.late.extract_if(.., |late| is_over(&late.peer, late.until)).collect())
+            (expired, table.late.expire(is_over))
         };
         drop((expired, forgotten));
     }

@@ -357,7 +357,7 @@ fn ended() -> Failure {
 }
 
 /// Returns whether the backend has responded, so that it sends no messages about the request any more.
-const fn has_responded<T>(result: &Result<T, CallError>) -> bool {
+pub(super) const fn has_responded<T>(result: &Result<T, CallError>) -> bool {
     matches!(result, Ok(_) | Err(CallError::Rpc(_) | CallError::Invalid(_) | CallError::Decode(_)))
 }
 

@@ -22,9 +22,12 @@ pub struct ProxyLimits {
     /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
     pub call_time: Duration,
     /// How long the backend may still work on a request of a client that has ended without its response: that was
-    /// cancelled, has timed out, or whose client has left. For this time, or until it responds, messages that neither
-    /// name their call nor arrive on its stream do not reach other clients. Default 1 minute.
+    /// cancelled, has timed out, or whose client has left. For this time at most, or until it responds, messages that
+    /// neither name their call nor arrive on its stream do not reach other clients. Default 1 minute.
     pub late_time: Duration,
+    /// How long the backend counts as working on such a request after it has read the cancellation, if it sends no
+    /// requests meanwhile. See [why](super#why-a-cancelled-call-counts). Default 5 seconds.
+    pub grace_period: Duration,
     /// The most calls that wait for the input of clients without a session, between two requests of the client
     /// (2026-07-28). At this number others fail, and those of one client at its share. Default 256.
     pub waiting_calls: usize,
@@ -45,6 +48,7 @@ impl Default for ProxyLimits {
             calls: 1024,
             call_time: Duration::from_secs(30 * 60),
             late_time: Duration::from_secs(60),
+            grace_period: Duration::from_secs(5),
             waiting_calls: 256,
             input_time: Duration::from_secs(10 * 60),
             subscriptions: 1024,

@@ -19,7 +19,10 @@ use crate::{
     inbound::handler::{Arguments, BadArguments, Call},
     outbound::{error::CallError, peer::Peer},
     server::{
-        catalog::Kind, catalog_update::IntoRegistration, offers::Offer, prompt, resource, resource_template, tool,
+        catalog::Kind,
+        catalog_update::IntoRegistration,
+        offers::{Offer, Offered},
+        prompt, resource, resource_template, tool,
     },
     util::lock::{lock, write},
 };
@@ -41,12 +44,20 @@ impl Shared {
             match self.read(peer, *kind).await {
                 Ok(offers) => {
                     let Some(service) = self.service() else { return Ok(()) };
-                    let mut known = lock(&self.offers);
-                    // A removed backend offers nothing any more.
-                    if !lock(&self.link).is_removed {
-                        let refused = known.replace(&service, &[*kind], offers, is_new);
+                    let (changed, has_items) = {
+                        let mut known = lock(&self.offers);
+                        // A removed backend offers nothing any more.
+                        if lock(&self.link).is_removed {
+                            continue;
+                        }
+                        let Offered { changed, refused } = known.replace(&service, &[*kind], offers);
                         lock(&self.link).refused.insert(*kind, refused);
+                        (changed, known.has(*kind))
+                    };
+                    if is_new && has_items && changed.is_empty() {
+                        service.notify_list_changed(&[*kind]);
                     }
+                    service.list_changed(&changed);
                 }
                 Err(error) => {
                     let error = BackendError::of(&self.name, &error);
@@ -146,6 +157,7 @@ impl Shared {
         let Some(service) = self.service() else { return };
         let template = self.forwarded_template(ResourceTemplate::new("{+uri}", &*self.name));
         write(&service.0.catalog).add_unlisted(self.prefix.identity(), template);
+        service.0.composition.follow_unlisted();
     }
 }
 

@@ -35,7 +35,7 @@
 //! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
 //!   session over Streamable HTTP it arrives on the stream of its call. Over other transports a session says nothing:
 //!   then it is refused if calls of several clients are in flight, or none. A cancelled call counts until the backend
-//!   responds to it, for a [limited time](ProxyLimits::late_time): servers need not respond.
+//!   responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
 //! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
 //!   the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is in place before the client gets the result.
@@ -63,19 +63,30 @@
 //! connections of a listener: it gets one more while it has less than seven times as many as are free. It is known by
 //! its principal, its address or its connection.
 //!
-//! **Why a cancelled call counts.** Over a pipe, a question or a log message of a backend does not say which call it is
-//! about. A server that ignores a cancellation may still ask, and the text may contain data of the client that has
-//! cancelled. That the server has read the cancellation, as the response to a later ping shows, does not prove that it
-//! has stopped. Only its response to the call does. Use Streamable HTTP, or a backend of 2026-07-28, where a minute
-//! without questions for others matters.
-//!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
+//!
+//! # Why a cancelled call counts
+//!
+//! Over a pipe, a question or a log message of a backend does not say which call it is about. A server that ignores a
+//! cancellation may still ask, and the text may contain data of the client that has cancelled. So the call counts until
+//! the backend responds to it. Most servers stop and do not respond. Then it counts for the
+//! [grace period](ProxyLimits::grace_period) after the backend has read the cancellation, as its response to a later
+//! ping shows. It counts longer, at most for [`late_time`](ProxyLimits::late_time):
+//!
+//! - if the backend sends a request in the grace period: that is refused, and the period begins again;
+//! - if the backend has responded to another cancelled call although it had read the cancellation;
+//! - if the backend does not respond to the ping.
+//!
+//! No time proves that a server has stopped. A server that ignores a cancellation, and is silent for the grace period,
+//! can still ask about the call afterwards. For such servers set the grace period to `late_time` or more; or use
+//! Streamable HTTP, or a backend of 2026-07-28, whose questions name their calls.
 
 pub(crate) mod backend;
 mod call_table;
 mod calls;
 mod error;
+mod late_calls;
 mod limits;
 mod listing;
 mod one_result;

@@ -103,7 +103,10 @@ async fn ask<R: DeserializeOwned>(
         Some(origin) => shared.calls.get((connection, origin.call)),
         None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
-    let entry = entry.ok_or_else(unknown)?;
+    let Some(entry) = entry else {
+        shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
+        return Err(unknown());
+    };
     let is_input = origin.is_some();
     let call = entry.clone();
     let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
@@ -115,12 +118,12 @@ async fn ask<R: DeserializeOwned>(
     let answer = if in_rounds {
         let answer = entry.ask(name, open, question);
         let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")))?;
-        let asked = Asked { answer, entry };
-        select_biased(asked.answer.wait(), backend.cancelled()).await
+        let open = OpenQuestion { answer, entry };
+        select_biased(open.answer.wait(), backend.cancelled()).await
     } else {
         drop(entry);
-        let asked = front.request_named(name.unwrap_or_else(|| "question".into()), question);
-        select_biased(async { asked.await.map(|(_, answer)| answer) }, backend.cancelled()).await
+        let pending = front.request_named(name.unwrap_or_else(|| "question".into()), question);
+        select_biased(async { pending.await.map(|(_, answer)| answer) }, backend.cancelled()).await
     };
     let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method));
     let answer = answer.map_err(|error| {
@@ -133,12 +136,12 @@ async fn ask<R: DeserializeOwned>(
 }
 
 /// A question that waits for the client. Dropping it withdraws the question.
-struct Asked {
+struct OpenQuestion {
     answer: Arc<OneResult<Result<JsonObject, CallError>>>,
     entry: Arc<CallEntry>,
 }
 
-impl Drop for Asked {
+impl Drop for OpenQuestion {
     fn drop(&mut self) {
         if !self.answer.is_over() {
             self.answer.abandon();

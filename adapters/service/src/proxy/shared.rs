@@ -14,8 +14,9 @@ use mcp_proto::{
 };
 
 use super::{
-    call_table::{CallKey, CallTable},
+    call_table::CallTable,
     error::{BackendError, BackendFault},
+    late_calls::CallKey,
     limits::ProxyLimits,
     questions::{self, OpenPage},
     watches::Watches,

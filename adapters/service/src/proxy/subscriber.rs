@@ -1,8 +1,8 @@
 //! The subscriptions of clients to resources of a backend, and those of the proxy that they need.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeSet, future::pending, sync::Arc, time::Duration};
 
-use mcp_proto::{connection::ClientRole, schema::SubscriptionFilter};
+use mcp_proto::{connection::ClientRole, rpc::Timestamp, schema::SubscriptionFilter};
 
 use super::{
     error::{BackendError, BackendFault},
@@ -25,6 +25,10 @@ const MAX_SUBSCRIBING: usize = 128;
 /// The most subscriptions without an acknowledgement at a backend without sessions. Each names all resources, so they
 /// are few.
 const MAX_LISTENING: usize = 4;
+
+/// The first pause before another attempt to end the subscriptions to resources without clients. Each further one is
+/// twice as long, at most [`list_time`](super::ProxyLimits::list_time).
+const FIRST_PAUSE: Duration = Duration::from_secs(1);
 
 /// A subscription of a client. Dropping it ends the subscription.
 struct Watching {
@@ -65,6 +69,36 @@ struct Group {
 impl Group {
     fn names(&self) -> impl Iterator<Item = &String> {
         self.subscription.filter().resource_subscriptions.iter().flatten()
+    }
+}
+
+/// The next attempt to end the subscriptions to resources without clients, after the backend has refused one.
+struct Retry {
+    at: Option<Timestamp>,
+    pause: Duration,
+}
+
+impl Retry {
+    const fn new() -> Self {
+        Self { at: None, pause: FIRST_PAUSE }
+    }
+
+    /// Plans an attempt, or none if it is not needed.
+    fn plan(&mut self, is_needed: bool, now: Timestamp, max: Duration) {
+        if is_needed {
+            self.at = Some(now + self.pause);
+            self.pause = self.pause.saturating_mul(2).min(max).max(FIRST_PAUSE);
+        } else {
+            *self = Self::new();
+        }
+    }
+
+    /// Waits until the time of the next attempt. Without one it waits for ever.
+    async fn wait(&self, peer: &Peer<ClientRole>) {
+        match self.at {
+            Some(at) => peer.connection().sleep_until(at).await,
+            None => pending().await,
+        }
     }
 }
 
@@ -147,16 +181,27 @@ impl Shared {
 
     /// Listens to resources (2026-07-28), until the connection ends. Each request names all of them, except those that
     /// the backend has refused, or has not acknowledged in another request. A subscription ends after the one that
-    /// replaces it has begun, so that no change is missed. If it does not begin, the former ones stay.
+    /// replaces it has begun, so that no change is missed. If it does not begin, the former ones stay, and another
+    /// attempt follows if they name resources without clients.
     async fn keep_listening(&self, peer: &Peer<ClientRole>) {
         let (mut requests, mut groups, mut next) = (FutureSet::new(), Vec::<Group>::new(), 0);
+        let mut retry = Retry::new();
         loop {
             if requests.len() < MAX_LISTENING && lock(&self.watches).has_changes() {
+                retry.at = None;
                 self.listen_to_resources(peer, &mut groups, &mut requests);
             }
             let is_full = requests.len() >= MAX_LISTENING;
             let more = self.wake.wait_for(|| (!is_full && lock(&self.watches).has_changes()).then_some(()));
-            let Ok(Listened { outcome, new, replaced }) = select_biased(requests.next(), more).await else { continue };
+            let woken = select_biased(more, retry.wait(peer));
+            let Listened { outcome, new, replaced } = match select_biased(requests.next(), woken).await {
+                Ok(listened) => listened,
+                Err(Ok(())) => continue,
+                Err(Err(())) => {
+                    lock(&self.watches).changed();
+                    continue;
+                }
+            };
             let ended = outcome.map(|subscription| {
                 next += 1;
                 groups.push(Group { number: next, subscription });
@@ -168,6 +213,9 @@ impl Shared {
             if ended.is_ok() {
                 self.end_replaced(&mut groups, &replaced);
             }
+            // The last of the requests in flight decides.
+            let is_needed = requests.len() == 0 && lock(&self.watches).has_released();
+            retry.plan(is_needed, peer.connection().update(|_, now| now), self.limits.list_time);
             self.changed.notify_all();
         }
     }

@@ -227,6 +227,11 @@ impl Watches {
         }
     }
 
+    /// Returns whether there is a subscription at the backend to a resource without clients.
+    pub(super) fn has_released(&self) -> bool {
+        self.active().any(|(_, is_held)| !is_held)
+    }
+
     /// Returns the resources with a subscription at the backend.
     pub(super) fn active(&self) -> impl Iterator<Item = (&String, bool)> {
         let active = self.all.iter().filter(|(_, watch)| watch.at_backend == AtBackend::Active);

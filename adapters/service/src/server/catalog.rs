@@ -28,6 +28,9 @@ pub(crate) enum Kind {
     Skill,
 }
 
+/// The kind of an item, and its name or URI.
+pub(crate) type ItemKey = (Kind, String);
+
 /// All registered items.
 pub(crate) struct Catalog {
     pub(super) tools: PagedList<Tool>,
@@ -104,7 +107,7 @@ impl Catalog {
     }
 
     /// Removes several tools, prompts, resources or templates.
-    pub(super) fn remove_all(&mut self, items: &[(Kind, String)]) {
+    pub(super) fn remove_all(&mut self, items: &[ItemKey]) {
         let of = |wanted| items.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, name)| name.as_str());
         self.tools.remove_all(of(Kind::Tool));
         self.prompts.remove_all(of(Kind::Prompt));

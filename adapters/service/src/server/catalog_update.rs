@@ -5,7 +5,7 @@ use std::{collections::HashMap, fmt, sync::Arc};
 #[cfg(feature = "skills")]
 use super::skill::{ExpandedSkill, Skill, SkillEntry};
 use super::{
-    catalog::{Catalog, Kind},
+    catalog::{Catalog, ItemKey, Kind},
     prompt::Prompt,
     register_error::RegisterError,
     resource::Resource,
@@ -298,12 +298,12 @@ impl CatalogUpdate {
 pub(super) struct ValidatedUpdate(Vec<Change>);
 
 impl Catalog {
-    /// Makes all changes or none, and returns the kinds of the lists that have changed.
+    /// Makes all changes or none, and returns the items that have changed.
     pub(super) fn apply(
         &mut self,
         ValidatedUpdate(changes): ValidatedUpdate,
         routes: &Routes,
-    ) -> Result<Vec<Kind>, RegisterError> {
+    ) -> Result<Vec<ItemKey>, RegisterError> {
         #[cfg(feature = "skills")]
         let changes = self.with_files(changes);
         let mut will_have: HashMap<(Kind, &str), bool> = HashMap::new();
@@ -316,23 +316,24 @@ impl Catalog {
         }
         let mut changed = Vec::new();
         for change in changes {
-            let (kind, is_other) = match change {
-                Change::Add(Registration(entry)) => (entry.key().0, entry.insert(self, routes)),
-                Change::Remove(kind, name) => (kind, self.remove(kind, &name)),
+            let ((kind, name), _) = change.outcome();
+            let key = (kind, name.to_owned());
+            let is_other = match change {
+                Change::Add(Registration(entry)) => entry.insert(self, routes),
+                Change::Remove(kind, name) => self.remove(kind, &name),
                 #[cfg(feature = "skills")]
                 Change::List(skill) => {
                     routes.enable_skills();
-                    let uri = skill.about.uri.clone();
-                    (Kind::Skill, self.skills.insert(&uri, Arc::from(skill)))
+                    self.skills.insert(&key.1, Arc::from(skill))
                 }
                 #[cfg(feature = "skills")]
                 Change::RemoveFile(uri) => {
                     self.files.remove(&uri);
-                    (Kind::Resource, self.resources.remove(&uri).is_some())
+                    self.resources.remove(&uri).is_some()
                 }
             };
-            if is_other && !changed.contains(&kind) {
-                changed.push(kind);
+            if is_other {
+                changed.push(key);
             }
         }
         Ok(changed)

@@ -7,7 +7,7 @@ use std::{
 
 use mcp_proto::schema::LoggingLevel;
 
-use super::register_error::RegisterError;
+use super::{catalog::ItemKey, register_error::RegisterError};
 use crate::util::{lock::lock, prefix::Prefix};
 
 /// A server whose items a service offers, and which sends log messages.
@@ -18,8 +18,11 @@ pub(crate) trait LogSource: Send + Sync {
 
 /// A service whose items another one offers.
 pub(super) trait Part: Send + Sync {
-    /// Makes the items of the whole those of the part.
-    fn follow(&self);
+    /// Makes items of the whole those of the part. They are those that have changed.
+    fn follow(&self, changed: &[ItemKey]);
+
+    /// Makes the templates for unlisted resources of the whole those of the part.
+    fn follow_unlisted(&self);
 
     /// Notifies the clients of the whole. Returns the number of subscriptions.
     fn resource_updated(&self, uri: &str) -> usize;
@@ -102,9 +105,16 @@ impl Composition {
         parts.iter().any(|part| part.contains(service))
     }
 
-    /// Updates the services that offer the items of this one.
-    pub(super) fn follow(&self) {
-        self.wholes().for_each(|whole| whole.follow());
+    /// Updates items of the services that offer those of this one.
+    pub(super) fn follow(&self, changed: &[ItemKey]) {
+        if !changed.is_empty() {
+            self.wholes().for_each(|whole| whole.follow(changed));
+        }
+    }
+
+    /// Updates the templates for unlisted resources of the services that offer the items of this one.
+    pub(crate) fn follow_unlisted(&self) {
+        self.wholes().for_each(|whole| whole.follow_unlisted());
     }
 
     /// Notifies the clients of the services that offer a resource of this one. Returns the number of subscriptions.

@@ -1,6 +1,7 @@
 //! Mounting: a service offers the items of another one of the same process.
 
 use std::{
+    collections::BTreeSet,
     hash::{BuildHasher, RandomState},
     sync::{Arc, Mutex, Weak},
 };
@@ -11,7 +12,7 @@ use mcp_proto::{
 };
 
 use super::{
-    catalog::{Catalog, Kind, ResourceHandler},
+    catalog::{Catalog, ItemKey, Kind, ResourceHandler},
     catalog_update::IntoRegistration,
     client_key::ClientKey,
     composition::Part,
@@ -113,62 +114,92 @@ struct Mounted {
 impl Mounted {
     /// Offers all items of the mounted service, or none.
     fn begin(&self, whole: &Service) -> Result<(), RegisterError> {
-        let mut offers = lock(&self.offers);
-        let (items, unlisted) = self.current();
-        let also = |catalog: &mut Catalog| catalog.set_unlisted(self.prefix.identity(), unlisted);
-        offers.insert_all(whole, items, also)
+        let offered = {
+            let mut offers = lock(&self.offers);
+            let (items, unlisted) = {
+                let catalog = read(&self.service.0.catalog);
+                (self.items(&catalog), self.unlisted(&catalog))
+            };
+            let also = |catalog: &mut Catalog| catalog.set_unlisted(self.prefix.identity(), unlisted);
+            offers.insert_all(whole, items, also)?
+        };
+        whole.list_changed(&offered.changed);
+        Ok(())
     }
 
-    /// Makes the items of the whole those of the mounted service. Items whose names are taken are left out.
+    /// Makes all items of the whole those of the mounted service. Items whose names are taken are left out.
     fn update(&self) {
         let Some(whole) = self.whole.upgrade().map(Service) else { return };
-        let mut offers = lock(&self.offers);
-        let (items, unlisted) = self.current();
-        write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
-        offers.replace(&whole, &KINDS, items, false);
-    }
-
-    /// Returns the items of the mounted service, and the templates of its unlisted resources.
-    fn current(&self) -> (Vec<Offer>, Vec<(String, Arc<ResourceTemplate>)>) {
-        let catalog = read(&self.service.0.catalog);
-        (self.items(&catalog), self.unlisted(&catalog))
+        let offered = {
+            let mut offers = lock(&self.offers);
+            let items = self.items(&read(&self.service.0.catalog));
+            offers.replace(&whole, &KINDS, items)
+        };
+        whole.list_changed(&offered.changed);
+        self.follow_unlisted();
     }
 
     fn items(&self, catalog: &Catalog) -> Vec<Offer> {
         let Some(this) = self.this.upgrade() else { return Vec::new() };
-        let tools = catalog.tools.iter().map(|tool| {
-            let name = self.prefix.name(&tool.about.name);
-            let about = mcp_proto::schema::Tool { name: name.clone(), ..tool.about.clone() };
-            let prefix = self.prefix.clone();
-            let mounted = Tool::mounted(tool, about, move |result| tool_result(&prefix, result));
-            self.offer(Kind::Tool, name, tool, mounted)
-        });
-        let prompts = catalog.prompts.iter().map(|prompt| {
-            let name = self.prefix.name(&prompt.about.name);
-            let about = mcp_proto::schema::Prompt { name: name.clone(), ..prompt.about.clone() };
-            let prefix = self.prefix.clone();
-            let mounted = Prompt::mounted(prompt, about, move |result| prompt_result(&prefix, result));
-            self.offer(Kind::Prompt, name, prompt, mounted)
-        });
-        let is_mounted = |resource: &&Arc<Resource>| {
-            #[cfg(feature = "skills")]
-            return resource.skill.is_none();
-            #[cfg(not(feature = "skills"))]
-            (resource, true).1
-        };
-        let resources = catalog.resources.iter().filter(is_mounted).map(|resource| {
-            let uri = self.prefix.uri(&resource.about.uri);
-            let about = mcp_proto::schema::Resource { uri: uri.clone(), ..resource.about.clone() };
-            let (origin, prefix) = (this.clone(), self.prefix.clone());
-            let mounted = Resource::mounted(resource, about, origin, move |result| read_result(&prefix, result));
-            self.offer(Kind::Resource, uri, resource, mounted)
-        });
-        let templates = catalog.templates.iter().map(|template| {
-            let uri_template = self.prefix.uri(&template.about.uri_template);
-            let mounted = self.template(template, &this);
-            self.offer(Kind::Template, uri_template, template, mounted)
-        });
+        let tools = catalog.tools.iter().map(|tool| self.tool_offer(tool));
+        let prompts = catalog.prompts.iter().map(|prompt| self.prompt_offer(prompt));
+        let resources = catalog.resources.iter().filter_map(|resource| self.resource_offer(resource, &this));
+        let templates = catalog.templates.iter().map(|template| self.template_offer(template, &this));
         tools.chain(prompts).chain(resources).chain(templates).collect()
+    }
+
+    /// Returns the offer of an item of the mounted service, if there is such an item.
+    fn item(&self, catalog: &Catalog, (kind, name): &ItemKey, this: &Arc<Self>) -> Option<Offer> {
+        match kind {
+            Kind::Tool => catalog.tools.get(name).map(|tool| self.tool_offer(tool)),
+            Kind::Prompt => catalog.prompts.get(name).map(|prompt| self.prompt_offer(prompt)),
+            Kind::Resource => catalog.resources.get(name).and_then(|resource| self.resource_offer(resource, this)),
+            Kind::Template => catalog.templates.get(name).map(|template| self.template_offer(template, this)),
+            #[cfg(feature = "skills")]
+            Kind::Skill => None,
+        }
+    }
+
+    /// Returns the key of an item in the whole.
+    fn key(&self, (kind, name): &ItemKey) -> ItemKey {
+        let name = match kind {
+            Kind::Tool | Kind::Prompt => self.prefix.name(name),
+            _ => self.prefix.uri(name),
+        };
+        (*kind, name)
+    }
+
+    fn tool_offer(&self, tool: &Arc<Tool>) -> Offer {
+        let name = self.prefix.name(&tool.about.name);
+        let about = mcp_proto::schema::Tool { name: name.clone(), ..tool.about.clone() };
+        let prefix = self.prefix.clone();
+        let mounted = Tool::mounted(tool, about, move |result| tool_result(&prefix, result));
+        self.offer(Kind::Tool, name, tool, mounted)
+    }
+
+    fn prompt_offer(&self, prompt: &Arc<Prompt>) -> Offer {
+        let name = self.prefix.name(&prompt.about.name);
+        let about = mcp_proto::schema::Prompt { name: name.clone(), ..prompt.about.clone() };
+        let prefix = self.prefix.clone();
+        let mounted = Prompt::mounted(prompt, about, move |result| prompt_result(&prefix, result));
+        self.offer(Kind::Prompt, name, prompt, mounted)
+    }
+
+    fn resource_offer(&self, resource: &Arc<Resource>, this: &Arc<Self>) -> Option<Offer> {
+        #[cfg(feature = "skills")]
+        if resource.skill.is_some() {
+            return None;
+        }
+        let uri = self.prefix.uri(&resource.about.uri);
+        let about = mcp_proto::schema::Resource { uri: uri.clone(), ..resource.about.clone() };
+        let (origin, prefix) = (this.clone(), self.prefix.clone());
+        let mounted = Resource::mounted(resource, about, origin, move |result| read_result(&prefix, result));
+        Some(self.offer(Kind::Resource, uri, resource, mounted))
+    }
+
+    fn template_offer(&self, template: &Arc<ResourceTemplate>, this: &Arc<Self>) -> Offer {
+        let uri_template = self.prefix.uri(&template.about.uri_template);
+        self.offer(Kind::Template, uri_template, template, self.template(template, this))
     }
 
     fn template(&self, template: &Arc<ResourceTemplate>, this: &Arc<Self>) -> ResourceTemplate {
@@ -194,8 +225,29 @@ impl Mounted {
 }
 
 impl Part for Mounted {
-    fn follow(&self) {
-        self.update();
+    fn follow(&self, changed: &[ItemKey]) {
+        let (Some(whole), Some(this)) = (self.whole.upgrade().map(Service), self.this.upgrade()) else { return };
+        let offered = {
+            let mut offers = lock(&self.offers);
+            let items = {
+                // They may have changed again since. Then this runs again.
+                let catalog = read(&self.service.0.catalog);
+                let named: BTreeSet<_> = changed.iter().collect();
+                named.into_iter().filter_map(|key| self.item(&catalog, key, &this)).collect()
+            };
+            offers.update(&whole, changed.iter().map(|key| self.key(key)).collect(), items)
+        };
+        whole.list_changed(&offered.changed);
+    }
+
+    fn follow_unlisted(&self) {
+        let Some(whole) = self.whole.upgrade().map(Service) else { return };
+        {
+            let _offers = lock(&self.offers);
+            let unlisted = self.unlisted(&read(&self.service.0.catalog));
+            write(&whole.0.catalog).set_unlisted(self.prefix.identity(), unlisted);
+        }
+        whole.0.composition.follow_unlisted();
     }
 
     fn resource_updated(&self, uri: &str) -> usize {
@@ -278,5 +330,62 @@ fn contents_with_prefix(prefix: &Prefix, contents: &mut ResourceContents) {
     // Contents without a URI get that of the resource later.
     if !uri.is_empty() {
         *uri = prefix.uri(uri);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::mpsc::{Sender, channel},
+        time::Duration,
+    };
+
+    use super::*;
+
+    /// A service above the whole. When the whole changes, another thread changes the part.
+    struct Above {
+        part: Service,
+        added: Mutex<Option<Sender<()>>>,
+        outcome: Sender<bool>,
+    }
+
+    impl Part for Above {
+        fn follow(&self, _: &[ItemKey]) {
+            let Some(added) = lock(&self.added).take() else { return };
+            let (part, (finished, done)) = (self.part.clone(), channel());
+            std::thread::spawn(move || {
+                part.add(Tool::new("second", || "text")).expect("it is new");
+                let _ = finished.send(());
+                drop(added);
+            });
+            let _ = self.outcome.send(done.recv_timeout(Duration::from_secs(10)).is_ok());
+        }
+
+        fn follow_unlisted(&self) {}
+
+        fn resource_updated(&self, _: &str) -> usize {
+            0
+        }
+
+        fn wants_log(&self, _: &LoggingLevel) {}
+
+        fn contains(&self, _: usize) -> bool {
+            false
+        }
+    }
+
+    #[test]
+    fn no_lock_of_items_is_held_while_others_are_notified() {
+        let part = Service::builder("part", "1.0.0").enable_tools().build().expect("a service");
+        let whole = Service::builder("whole", "1.0.0").enable_tools().mount("p", &part).build().expect("a service");
+        let ((added, is_over), (outcome, outcomes)) = (channel(), channel());
+        let above = Arc::new(Above { part: part.clone(), added: Mutex::new(Some(added)), outcome });
+        let above: Arc<dyn Part> = above;
+        whole.0.composition.add_whole(Arc::downgrade(&above));
+        part.add(Tool::new("first", || "text")).expect("it is new");
+        assert_eq!(outcomes.try_recv(), Ok(true));
+        assert!(is_over.recv().is_err(), "the thread has ended");
+        let catalog = read(&whole.0.catalog);
+        assert_eq!(catalog.tools.iter().map(|tool| &*tool.about.name).collect::<Vec<_>>(), ["p__first", "p__second"]);
     }
 }

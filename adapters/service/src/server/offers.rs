@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::{
-    catalog::{Catalog, Kind},
+    catalog::{Catalog, ItemKey, Kind},
     catalog_update::{Prepared, Registration},
     register_error::RegisterError,
+    routes::Routes,
     service::Service,
 };
 use crate::util::lock::write;
@@ -22,62 +23,92 @@ pub(crate) struct Offer {
 
 /// The items that a service offers for one source, with their identities.
 #[derive(Default)]
-pub(crate) struct Offers(BTreeMap<(Kind, String), u64>);
+pub(crate) struct Offers(BTreeMap<ItemKey, u64>);
+
+/// The outcome of a change of the items that a service offers.
+#[derive(Default)]
+#[must_use = "the clients are to be notified, without the lock of the offers"]
+pub(crate) struct Offered {
+    /// The items that have changed.
+    pub(crate) changed: Vec<ItemKey>,
+    /// Why items are not offered.
+    pub(crate) refused: Vec<RegisterError>,
+}
+
+/// Items to offer, compared with those that are offered.
+#[derive(Default)]
+struct Compared {
+    kept: BTreeSet<ItemKey>,
+    added: Vec<(ItemKey, u64, Prepared)>,
+    refused: Vec<RegisterError>,
+}
 
 impl Offers {
-    /// Replaces the items of these kinds. The clients are notified of each list that has changed, and of the lists of
-    /// all kinds if `always` is set. Items that cannot be offered are left out and returned as errors.
+    /// Replaces the items of these kinds. Items that cannot be offered are left out.
     ///
     /// Its cost is linear in the number of items of the service, but for the lookup of names.
-    pub(crate) fn replace(
-        &mut self,
-        service: &Service,
-        kinds: &[Kind],
-        offers: Vec<Offer>,
-        always: bool,
-    ) -> Vec<RegisterError> {
-        let (mut kept, mut added, mut refused, mut seen) = (BTreeSet::new(), Vec::new(), Vec::new(), BTreeSet::new());
+    pub(crate) fn replace(&mut self, service: &Service, kinds: &[Kind], offers: Vec<Offer>) -> Offered {
+        let compared = self.compare(offers);
+        let is_removed = |key: &&ItemKey| kinds.contains(&key.0) && !compared.kept.contains(*key);
+        let removed = self.0.keys().filter(is_removed).cloned().collect();
+        self.exchange(&mut write(&service.0.catalog), &service.0.routes, removed, compared)
+    }
+
+    /// Replaces the named items. Items that cannot be offered are left out.
+    ///
+    /// Its cost is linear in the number of these items, but for the lookup of names and for the places of those that
+    /// are removed.
+    pub(super) fn update(&mut self, service: &Service, named: BTreeSet<ItemKey>, offers: Vec<Offer>) -> Offered {
+        let compared = self.compare(offers);
+        let is_removed = |key: &ItemKey| self.0.contains_key(key) && !compared.kept.contains(key);
+        let removed = named.into_iter().filter(is_removed).collect();
+        self.exchange(&mut write(&service.0.catalog), &service.0.routes, removed, compared)
+    }
+
+    fn compare(&self, offers: Vec<Offer>) -> Compared {
+        let (mut compared, mut seen) = (Compared::default(), BTreeSet::new());
         for Offer { kind, name, identity, item } in offers {
             let key = (kind, name);
             if !seen.insert(key.clone()) {
-                refused.push(RegisterError::Taken(key.1));
+                compared.refused.push(RegisterError::Taken(key.1));
             } else if self.0.get(&key) == Some(&identity) {
-                kept.insert(key);
+                compared.kept.insert(key);
             } else {
                 match item.prepared() {
-                    Ok(item) => added.push((key, identity, item)),
-                    Err(error) => refused.push(error),
+                    Ok(item) => compared.added.push((key, identity, item)),
+                    Err(error) => compared.refused.push(error),
                 }
             }
         }
-        let is_removed = |key: &(Kind, String)| kinds.contains(&key.0) && !kept.contains(key);
-        let removed: Vec<_> = self.0.keys().filter(|key| is_removed(key)).cloned().collect();
-        self.0.retain(|key, _| !is_removed(key));
-        let mut changed: Vec<Kind> = removed.iter().map(|(kind, _)| *kind).collect();
-        {
-            let catalog = &mut *write(&service.0.catalog);
-            catalog.remove_all(&removed);
-            for (key, identity, item) in added {
-                if catalog.has(key.0, &key.1) {
-                    refused.push(RegisterError::Taken(key.1));
-                } else {
-                    Prepared::insert(item, catalog, &service.0.routes);
-                    changed.push(key.0);
-                    self.0.insert(key, identity);
-                }
-            }
-        }
-        if always {
-            changed.extend(kinds.iter().filter(|kind| self.0.keys().any(|(known, _)| known == *kind)));
-        }
-        changed.sort_unstable();
-        changed.dedup();
-        service.list_changed(&changed);
-        refused
+        compared
     }
 
-    /// Adds the first items, all of them or none, and makes a change of the catalog together with them. The clients are
-    /// notified of each list that has changed.
+    fn exchange(
+        &mut self,
+        catalog: &mut Catalog,
+        routes: &Routes,
+        removed: Vec<ItemKey>,
+        compared: Compared,
+    ) -> Offered {
+        let Compared { added, mut refused, .. } = compared;
+        for key in &removed {
+            self.0.remove(key);
+        }
+        catalog.remove_all(&removed);
+        let mut changed = removed;
+        for (key, identity, item) in added {
+            if catalog.has(key.0, &key.1) {
+                refused.push(RegisterError::Taken(key.1));
+            } else {
+                item.insert(catalog, routes);
+                self.0.insert(key.clone(), identity);
+                changed.push(key);
+            }
+        }
+        Offered { changed, refused }
+    }
+
+    /// Adds the first items, all of them or none, and makes a change of the catalog together with them.
     ///
     /// # Errors
     /// If an item is invalid or its name is taken. Nothing was changed then.
@@ -86,36 +117,26 @@ impl Offers {
         service: &Service,
         offers: Vec<Offer>,
         also: impl FnOnce(&mut Catalog),
-    ) -> Result<(), RegisterError> {
-        let (mut added, mut seen) = (Vec::with_capacity(offers.len()), BTreeSet::new());
-        for Offer { kind, name, identity, item } in offers {
-            let key = (kind, name);
-            if !seen.insert(key.clone()) {
-                return Err(RegisterError::Taken(key.1));
-            }
-            added.push((key, identity, item.prepared()?));
+    ) -> Result<Offered, RegisterError> {
+        let mut compared = self.compare(offers);
+        if !compared.refused.is_empty() {
+            return Err(compared.refused.swap_remove(0));
         }
-        let mut changed: Vec<Kind> = Vec::new();
-        {
-            let catalog = &mut *write(&service.0.catalog);
-            if let Some(((_, name), ..)) = added.iter().find(|((kind, name), ..)| catalog.has(*kind, name)) {
-                return Err(RegisterError::Taken(name.clone()));
-            }
-            for (key, identity, item) in added {
-                Prepared::insert(item, catalog, &service.0.routes);
-                changed.push(key.0);
-                self.0.insert(key, identity);
-            }
-            also(catalog);
+        let catalog = &mut *write(&service.0.catalog);
+        if let Some(((_, name), ..)) = compared.added.iter().find(|((kind, name), ..)| catalog.has(*kind, name)) {
+            return Err(RegisterError::Taken(name.clone()));
         }
-        changed.sort_unstable();
-        changed.dedup();
-        service.list_changed(&changed);
-        Ok(())
+        also(catalog);
+        Ok(self.exchange(catalog, &service.0.routes, Vec::new(), compared))
     }
 
     /// Removes all items.
-    pub(crate) fn clear(&mut self, service: &Service) {
-        self.replace(service, &[Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Template], Vec::new(), false);
+    pub(crate) fn clear(&mut self, service: &Service) -> Offered {
+        self.replace(service, &[Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Template], Vec::new())
+    }
+
+    /// Returns whether there are items of a kind.
+    pub(crate) fn has(&self, kind: Kind) -> bool {
+        self.0.range((kind, String::new())..).next().is_some_and(|((known, _), _)| *known == kind)
     }
 }

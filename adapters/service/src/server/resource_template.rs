@@ -66,18 +66,16 @@ impl<S: HandlerState> ResourceTemplate<S> {
     }
 
     fn with_read(uri_template: String, name: String, read: Call<ReadResourceResult, S>) -> Self {
-        let about = mcp_proto::schema::ResourceTemplate::new(uri_template, name);
-        let completers = Completers::default();
-        Self {
-            about,
-            completers,
-            template: None,
-            normalized: None,
-            read,
-            hints: None,
-            origin: None,
-            scopes: Vec::new(),
-        }
+        Self::of(mcp_proto::schema::ResourceTemplate::new(uri_template, name), Completers::default(), read)
+    }
+
+    fn of(
+        about: mcp_proto::schema::ResourceTemplate,
+        completers: Completers<S>,
+        read: Call<ReadResourceResult, S>,
+    ) -> Self {
+        let (template, normalized, hints, origin, scopes) = (None, None, None, None, Vec::new());
+        Self { about, completers, template, normalized, read, hints, origin, scopes }
     }
 
     /// Sets the title, which is the name for users (2025-06-18).
@@ -185,17 +183,7 @@ impl ResourceTemplate {
     ) -> Self {
         let unread = |(): &(), _: Arguments<'_>, _: &Context| Err(BadArguments("it is read by its URI".into()));
         let read = Call { kind: HandlerKind::Async, run: Box::new(unread) };
-        let completers = Completers::forwarded(complete);
-        Self {
-            about,
-            completers,
-            template: None,
-            normalized: None,
-            read,
-            hints: None,
-            origin: Some(origin),
-            scopes: Vec::new(),
-        }
+        Self { origin: Some(origin), ..Self::of(about, Completers::forwarded(complete), read) }
     }
 
     /// Returns the same template with another definition, and with a function that is applied to its results.
@@ -211,9 +199,8 @@ impl ResourceTemplate {
             Ok(template.read.call(arguments, context)?.map(move |read| read.map(|result| after(result))))
         };
         let read = Call { kind: self.kind(), run: Box::new(run) };
-        let completers = Completers::mounted(self);
         let (hints, scopes) = (self.hints.clone(), self.scopes.clone());
-        Self { about, completers, template: None, normalized: None, read, hints, origin: Some(origin), scopes }
+        Self { hints, origin: Some(origin), scopes, ..Self::of(about, Completers::mounted(self), read) }
     }
 
     /// Returns whether its resources belong to the server at this address.

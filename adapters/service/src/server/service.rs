@@ -1,6 +1,6 @@
 //! A service: the tools, prompts and resources of a server, registered once and served on any number of connections.
 
-use std::{fmt, sync::Arc};
+use std::{collections::BTreeSet, fmt, sync::Arc};
 
 use mcp_proto::{
     connection::{SendError, ServerConfig},
@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use super::{
-    catalog::Kind,
+    catalog::{ItemKey, Kind},
     catalog_update::{CatalogUpdate, IntoRegistration},
     inner::Inner,
     register_error::RegisterError,
@@ -140,7 +140,7 @@ impl Service {
     fn remove(&self, kind: Kind, name: &str) -> bool {
         let removed = write(&self.0.catalog).remove(kind, name);
         if removed {
-            self.list_changed(&[kind]);
+            self.list_changed(&[(kind, name.to_owned())]);
         }
         removed
     }
@@ -151,16 +151,19 @@ impl Service {
         self.notify_list_changed(&[Kind::Tool, Kind::Prompt, Kind::Resource]);
     }
 
-    /// Notifies the clients, and the services in which this one is mounted, of the lists that have changed.
-    pub(super) fn list_changed(&self, changed: &[Kind]) {
-        if !changed.is_empty() {
-            self.notify_list_changed(changed);
-            self.0.composition.follow();
-        }
+    /// Notifies the clients of the lists of items that have changed, and updates the services in which this one is
+    /// mounted. The caller holds no lock of items.
+    pub(crate) fn list_changed(&self, changed: &[ItemKey]) {
+        let kinds: BTreeSet<Kind> = changed.iter().map(|(kind, _)| *kind).collect();
+        self.notify_list_changed(&kinds.into_iter().collect::<Vec<_>>());
+        self.0.composition.follow(changed);
     }
 
     /// Notifies every client of the lists that have changed. The core merges pending notifications of one list.
-    fn notify_list_changed(&self, changed: &[Kind]) {
+    pub(crate) fn notify_list_changed(&self, changed: &[Kind]) {
+        if changed.is_empty() {
+            return;
+        }
         self.0.clients.each(|_, connection| {
             connection.update(|conn, _| {
                 for kind in changed {

@@ -158,9 +158,9 @@ fn thoughtful(received: &Arc<Mutex<Vec<String>>>) -> HostBuilder {
             pause().await;
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("four"), "m"))
         })
-        .elicitation_async(async |asked: ElicitFormParams, _: Context<ClientRole>| {
+        .elicitation_async(async |requested: ElicitFormParams, _: Context<ClientRole>| {
             pause().await;
-            Ok::<_, Failure>(ElicitResult::accept([("name", asked.message.as_str().into())]))
+            Ok::<_, Failure>(ElicitResult::accept([("name", requested.message.as_str().into())]))
         })
         .elicitation_url_async(async |_: ElicitUrlParams, _: Context<ClientRole>| {
             pause().await;
@@ -260,14 +260,14 @@ fn concurrent_input_requests_are_sent_together() {
 
 #[test]
 fn dropped_input_request_is_cancelled() {
-    let asked = Arc::new(AtomicBool::new(false));
-    let seen = asked.clone();
+    let requested = Arc::new(AtomicBool::new(false));
+    let seen = requested.clone();
     let service = Service::builder("test", "1")
         .tool(Tool::new_async("impatient", move |context: Context| {
-            let asked = asked.clone();
+            let requested = requested.clone();
             async move {
                 let input_request = context.sample(input_request());
-                while !asked.load(Ordering::SeqCst) {
+                while !requested.load(Ordering::SeqCst) {
                     pause().await;
                 }
                 drop(input_request);
@@ -282,9 +282,9 @@ fn dropped_input_request_is_cancelled() {
     pair.only_upwards_until(&mut lines, |lines| lines.iter().any(|line| line["method"] == "sampling/createMessage"));
     seen.store(true, Ordering::SeqCst);
     pair.only_upwards_until(&mut lines, |lines| lines.iter().any(|line| line.get("result").is_some()));
-    let asked = lines.iter().find(|line| line["method"] == "sampling/createMessage").expect("it was asked");
+    let requested = lines.iter().find(|line| line["method"] == "sampling/createMessage").expect("it was requested");
     let cancelled = lines.iter().find(|line| line["method"] == "notifications/cancelled").expect("it was taken back");
-    assert_eq!(cancelled["params"]["requestId"], asked["id"]);
+    assert_eq!(cancelled["params"]["requestId"], requested["id"]);
     assert_eq!(pair.server.with_conn(|conn| conn.usage().calls), 0);
     drop(pending);
 }
@@ -334,8 +334,8 @@ fn cancelled_future_runs_to_completion() {
                 pause().await;
                 // The operations that have begun can be completed.
                 let said = context.progress(1.0, None, None).await;
-                let asked = context.sample(input_request()).await;
-                lock(&eye).push(format!("{slept:?} {said:?} {asked:?}"));
+                let requested = context.sample(input_request()).await;
+                lock(&eye).push(format!("{slept:?} {said:?} {requested:?}"));
             }
         }))
         .build()

@@ -48,10 +48,10 @@ fn tools(pair: &Pair, fresh: bool) -> (Vec<String>, usize) {
     let names = pair.finish(std::thread::spawn(move || {
         server.all_tools().map(|tool| tool.expect("a good page").name).collect::<Vec<_>>()
     }));
-    (names, asked(pair, "tools/list"))
+    (names, request_count(pair, "tools/list"))
 }
 
-fn asked(pair: &Pair, method: &str) -> usize {
+fn request_count(pair: &Pair, method: &str) -> usize {
     pair.client.take_lines().iter().filter(|line| line["method"] == method).count()
 }
 
@@ -78,7 +78,7 @@ fn resource_sets_its_own_cache_time() {
         pair.client.take_lines();
         let pending = pair.to_server().read_resource(uri).expect("it can be sent");
         pair.wait(pending).expect("it can be read");
-        asked(&pair, "resources/read")
+        request_count(&pair, "resources/read")
     };
     assert_eq!((read("test://a"), read("test://a"), read("test://t/1")), (1, 0, 1));
     pair.pass(MINUTE);
@@ -104,7 +104,7 @@ fn change_notification_invalidates_cache() {
     let read = || {
         let pending = pair.to_server().read_resource("test://a").expect("it can be sent");
         pair.wait(pending).expect("it can be read");
-        asked(&pair, "resources/read")
+        request_count(&pair, "resources/read")
     };
     assert_eq!((read(), read()), (1, 0));
     assert_eq!(service.resource_updated("test://a"), 1);

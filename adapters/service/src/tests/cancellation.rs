@@ -134,9 +134,9 @@ fn input_requests_end_with_their_request() {
         }))
         .build()
         .expect("a good service");
-    let asked = Arc::new(AtomicBool::new(false));
+    let received = Arc::new(AtomicBool::new(false));
     let stopped = Arc::new(Mutex::new(None));
-    let (asking, stopping) = (asked.clone(), stopped.clone());
+    let (asking, stopping) = (received.clone(), stopped.clone());
     let host = Host::builder("client", "1")
         .roots(&crate::client::roots::Roots::default())
         .sampling(move |_: CreateMessageParams, context| {
@@ -148,7 +148,7 @@ fn input_requests_end_with_their_request() {
         .build();
     let pair = Pair::new(&host, &service, ProtocolVersion::V2025_11_25);
     let pending = pair.to_server().call_tool("ask", ()).expect("it can be sent");
-    pair.until(|| asked.load(Ordering::SeqCst));
+    pair.until(|| received.load(Ordering::SeqCst));
     drop(pending);
     pair.settle();
     assert_eq!(*lock(&seen), ["Some(Cancelled)", "Some(Cancelled)"]);

@@ -275,9 +275,9 @@ fn form_responses_must_fit_the_form() {
 // req: ELIC-006 ELIC-013 ELIC-027 ELIC-033 ELIC-036 ELIC-040
 #[test]
 fn only_open_url_elicitations_complete_once() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
+    let received = Arc::new(Mutex::new(Vec::new()));
     let done = Arc::new(Mutex::new(Vec::new()));
-    let (asking, ending) = (asked.clone(), done.clone());
+    let (asking, ending) = (received.clone(), done.clone());
     let host = host()
         .elicitation_url(move |page: ElicitUrlParams, _| {
             lock(&asking).push(page.url);
@@ -288,7 +288,7 @@ fn only_open_url_elicitations_complete_once() {
     let page =
         |id: &str| json!({"mode": "url", "message": "sign in", "url": "https://example.com/a", "elicitationId": id});
     assert_eq!(pair.send_request_to_client("elicitation/create", page("a b/\u{e4}")), Ok(json!({"action": "accept"})));
-    assert_eq!(*lock(&asked), ["https://example.com/a"]);
+    assert_eq!(*lock(&received), ["https://example.com/a"]);
     for id in ["unknown", "a b/\u{e4}", "a b/\u{e4}", ""] {
         pair.to_client().elicitation_complete(id).expect("it can be sent");
     }

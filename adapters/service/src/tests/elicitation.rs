@@ -303,7 +303,7 @@ fn server_requests_roots_after_change() {
     let observed = seen.clone();
     let service = Service::builder("test", "1")
         .on(move |_: RootsListChangedParams, client| {
-            let roots = client.list_roots().map_err(CallError::from).and_then(|asked| asked.wait());
+            let roots = client.list_roots().map_err(CallError::from).and_then(|requested| requested.wait());
             lock(&observed).push(roots.expect("an answer").roots.len());
         })
         .build()

@@ -34,8 +34,8 @@ fn send_request(
     answers: Option<(&Value, Value)>,
 ) -> Result<Value, Value> {
     let mut params = params;
-    if let Some((asked, answers)) = answers {
-        params["requestState"] = asked["requestState"].clone();
+    if let Some((requested, answers)) = answers {
+        params["requestState"] = requested["requestState"].clone();
         params["inputResponses"] = answers;
     }
     send(pair, "tools/call", params, capabilities)
@@ -61,9 +61,9 @@ fn input_requests_follow_the_revision() {
         .build()
         .expect("a good service");
     let pair = modern(&service);
-    let asked = send_request(&pair, everything(), json!({"name": "all"}), None).expect("input requests");
+    let requested = send_request(&pair, everything(), json!({"name": "all"}), None).expect("input requests");
     assert_eq!(
-        asked["inputRequests"],
+        requested["inputRequests"],
         json!({
             "form": {"method": "elicitation/create", "params": {"message": "Who are you?", "requestedSchema": {
                 "type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]}}},
@@ -79,7 +79,8 @@ fn input_requests_follow_the_revision() {
         "model": {"role": "assistant", "content": [{"type": "text", "text": "fine"}], "model": "m", "stopReason": "moon"},
         "roots": {"roots": []},
     });
-    let done = send_request(&pair, everything(), json!({"name": "all"}), Some((&asked, answers))).expect("a result");
+    let done =
+        send_request(&pair, everything(), json!({"name": "all"}), Some((&requested, answers))).expect("a result");
     assert_eq!(text(&done), "all of them");
 }
 
@@ -135,7 +136,7 @@ fn sends_only_input_requests_the_client_declares() {
         ];
         for (name, declared, missing) in table {
             match (send_request(&pair, declared.clone(), json!({ "name": name }), None), missing) {
-                (Ok(asked), None) => assert_eq!(asked["resultType"], "input_required", "{name} {declared}"),
+                (Ok(requested), None) => assert_eq!(requested["resultType"], "input_required", "{name} {declared}"),
                 (Err(error), Some(missing)) => {
                     assert_eq!((&error["code"], &error["data"]["requiredCapabilities"]), (&json!(-32021), &missing));
                 }
@@ -143,11 +144,11 @@ fn sends_only_input_requests_the_client_declares() {
             }
         }
         // A context that the client cannot include is not requested.
-        let asked = send_request(&pair, model, json!({"name": "context"}), None).expect("input requests");
-        assert_eq!(asked["inputRequests"]["q1"]["params"].get("includeContext"), None);
+        let requested = send_request(&pair, model, json!({"name": "context"}), None).expect("input requests");
+        assert_eq!(requested["inputRequests"]["q1"]["params"].get("includeContext"), None);
         let gives = json!({"sampling": {"context": {}}});
-        let asked = send_request(&pair, gives, json!({"name": "context"}), None).expect("input requests");
-        assert_eq!(asked["inputRequests"]["q1"]["params"]["includeContext"], "allServers");
+        let requested = send_request(&pair, gives, json!({"name": "context"}), None).expect("input requests");
+        assert_eq!(requested["inputRequests"]["q1"]["params"]["includeContext"], "allServers");
         let lines = pair.server.take_lines();
         assert!(lines.iter().all(|line| line.get("method").is_none()), "the server has sent no request: {lines:?}");
     }
@@ -169,10 +170,10 @@ fn handler_receives_each_elicitation_action() {
         (json!({"action": "cancel"}), "cancel"),
         (json!({"action": "decline", "content": null}), "decline"),
     ] {
-        let asked = send_request(&pair, everything(), json!({"name": "form"}), None).expect("input requests");
+        let requested = send_request(&pair, everything(), json!({"name": "form"}), None).expect("input requests");
         let answers = json!({ "q1": answer });
         let done =
-            send_request(&pair, everything(), json!({"name": "form"}), Some((&asked, answers))).expect("a result");
+            send_request(&pair, everything(), json!({"name": "form"}), Some((&requested, answers))).expect("a result");
         assert_eq!(text(&done), expected);
     }
     // A client that does not retry leaves no state.
@@ -206,12 +207,12 @@ fn accepted_url_elicitation_may_be_repeated() {
         .expect("a good service");
     let pair = modern(&service);
     let files = || json!({"name": "files"});
-    let asked = send_request(&pair, everything(), files(), None).expect("input requests");
-    let page = &asked["inputRequests"]["q1"]["params"];
+    let requested = send_request(&pair, everything(), files(), None).expect("input requests");
+    let page = &requested["inputRequests"]["q1"]["params"];
     assert_eq!(*page, json!({"mode": "url", "message": "Sign in", "url": "https://example.com/in"}));
     // The user has consented. The server has no other information.
     let consent = json!({"q1": {"action": "accept"}});
-    let again = send_request(&pair, everything(), files(), Some((&asked, consent))).expect("input requests");
+    let again = send_request(&pair, everything(), files(), Some((&requested, consent))).expect("input requests");
     assert_eq!(again["inputRequests"]["q2"]["params"]["message"], "Still not signed in");
     signed_in.store(true, Ordering::SeqCst);
     let done = send_request(&pair, everything(), files(), Some((&again, json!({"q2": {"action": "accept"}}))));
@@ -323,11 +324,11 @@ fn malformed_tool_conversations_are_rejected() {
     let result = json!({"type": "tool_result", "toolUseId": "1", "content": []});
     let words = json!({"type": "text", "text": "and"});
     let user = |content: Value| json!({"role": "user", "content": content});
-    let asked = Arc::new(AtomicBool::new(false));
+    let requested = Arc::new(AtomicBool::new(false));
     let model = || {
-        let asked = asked.clone();
+        let requested = requested.clone();
         Host::builder("client", "1").sampling_with_tools().sampling(move |_: CreateMessageParams, _| {
-            asked.store(true, Ordering::SeqCst);
+            requested.store(true, Ordering::SeqCst);
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("fine"), "m"))
         })
     };
@@ -338,10 +339,10 @@ fn malformed_tool_conversations_are_rejected() {
             Err(CallError::Rpc(error)) => assert_eq!(error.code.0, -32602, "{bad}"),
             other => panic!("{bad}: {other:?}"),
         }
-        assert!(!asked.load(Ordering::SeqCst), "{bad}");
+        assert!(!requested.load(Ordering::SeqCst), "{bad}");
     }
     assert!(answers(model(), &input_request(json!([uses, user(result)]))).is_ok());
-    assert!(asked.load(Ordering::SeqCst));
+    assert!(requested.load(Ordering::SeqCst));
 
     // The server does not send such requests either.
     let service = Service::builder("test", "1")

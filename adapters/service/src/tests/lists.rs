@@ -137,17 +137,17 @@ fn cursors_are_returned_unchanged_per_session() {
         let host = Host::builder("client", "1").versions(VersionSet::only(version)).build();
         // The same client reads the list in one session after the other, in the second one only in part.
         for most in [usize::MAX, 3, usize::MAX] {
-            let asked = Arc::new(Mutex::new(Vec::new()));
-            let seen = asked.clone();
+            let received = Arc::new(Mutex::new(Vec::new()));
+            let seen = received.clone();
             let pair = Pair::scripted(&host, move |method, params| {
                 assert_eq!(method, "tools/list");
-                let asked = &mut *lock(&seen);
-                asked.push(params.get("cursor").cloned());
+                let received = &mut *lock(&seen);
+                received.push(params.get("cursor").cloned());
                 // All pages have different lengths.
                 let tools =
-                    (0..asked.len()).map(|n| json!({"name": format!("{n}"), "inputSchema": {"type": "object"}}));
+                    (0..received.len()).map(|n| json!({"name": format!("{n}"), "inputSchema": {"type": "object"}}));
                 let mut page = json!({"tools": tools.collect::<Vec<_>>()});
-                if let Some(cursor) = cursors.get(asked.len() - 1) {
+                if let Some(cursor) = cursors.get(received.len() - 1) {
                     page["nextCursor"] = json!(cursor);
                 }
                 Ok(page)
@@ -155,10 +155,10 @@ fn cursors_are_returned_unchanged_per_session() {
             let server = pair.to_server();
             let walk = std::thread::spawn(move || server.all_tools().take(most).filter(Result::is_ok).count());
             assert_eq!(pair.finish(walk), most.min(1 + 2 + 3 + 4 + 5 + 6), "{version}");
-            let asked = lock(&asked).clone();
+            let received = lock(&received).clone();
             let expected = std::iter::once(None).chain(cursors.iter().map(|cursor| Some(json!(cursor))));
-            assert_eq!(asked, expected.take(asked.len()).collect::<Vec<_>>(), "{version}");
-            assert_eq!(asked.len(), if most == 3 { 2 } else { cursors.len() + 1 }, "{version}");
+            assert_eq!(received, expected.take(received.len()).collect::<Vec<_>>(), "{version}");
+            assert_eq!(received.len(), if most == 3 { 2 } else { cursors.len() + 1 }, "{version}");
         }
     }
 }

@@ -239,7 +239,7 @@ fn middleware_refuses_requests_for_input() {
         }
     });
     let service = service.build().expect("a good service");
-    let host = Host::builder("client", "1").sampling(|_, _| Err::<CreateMessageResult, _>("it was asked"));
+    let host = Host::builder("client", "1").sampling(|_, _| Err::<CreateMessageResult, _>("it was requested"));
     let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2026_07_28);
     // A call that may become a task is refused as any other.
     for name in ["asks", "late"] {

@@ -67,8 +67,8 @@ pub(super) fn obliging() -> HostBuilder {
         .sampling(|_: CreateMessageParams, _| {
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, SamplingContent::text("fine"), "m"))
         })
-        .elicitation(|asked: ElicitFormParams, _| {
-            let (field, value) = if asked.message == "Who are you?" { ("name", "Ada") } else { ("color", "red") };
+        .elicitation(|received: ElicitFormParams, _| {
+            let (field, value) = if received.message == "Who are you?" { ("name", "Ada") } else { ("color", "red") };
             Ok::<_, Failure>(ElicitResult::accept([(field, value.into())]))
         })
         .elicitation_url(|_: ElicitUrlParams, _| Ok::<_, Failure>(ElicitAction::Accept))
@@ -263,8 +263,8 @@ fn undeclared_input_fails_the_request() {
 // req: M-MRTR-002 M-COMPL-010
 #[test]
 fn completion_cannot_request_input() {
-    let asked = Arc::new(Mutex::new(Vec::new()));
-    let note = asked.clone();
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let note = received.clone();
     let service = Service::builder("test", "1")
         .prompt(Prompt::with_arguments("p", [mcp_proto::schema::PromptArgument::new("a")], || "text").complete(
             "a",
@@ -279,7 +279,7 @@ fn completion_cannot_request_input() {
     let params = json!({"ref": {"type": "ref/prompt", "name": "p"}, "argument": {"name": "a", "value": ""}});
     let result = pair.send_request("completion/complete", params).expect("a result");
     assert_eq!(result["completion"]["values"], json!(["x"]));
-    assert!(matches!(lock(&asked).as_slice(), [Err(CallError::Send(_))]), "{asked:?}");
+    assert!(matches!(lock(&received).as_slice(), [Err(CallError::Send(_))]), "{received:?}");
     pair.assert_clean();
 }
 

@@ -177,15 +177,15 @@ fn arguments_are_completed() {
     let service = Service::builder("test", "1")
         .prompt(
             greeting("greet")
-                .complete("name", |asked: CompletionRequest| {
-                    let by = asked.known.get("times").cloned().unwrap_or_default();
+                .complete("name", |requested: CompletionRequest| {
+                    let by = requested.known.get("times").cloned().unwrap_or_default();
                     ["Ada", "Alan", "Bob"]
                         .into_iter()
-                        .filter(|name| name.starts_with(&asked.value))
+                        .filter(|name| name.starts_with(&requested.value))
                         .map(|name| format!("{name}{by}"))
                         .collect::<Vec<_>>()
                 })
-                .complete("times", |asked: CompletionRequest| match asked.value.as_str() {
+                .complete("times", |requested: CompletionRequest| match requested.value.as_str() {
                     "" => Ok((0..250).map(|i| i.to_string()).collect::<Vec<_>>()),
                     _ => Err(Failure::new("cannot count")),
                 }),
@@ -234,8 +234,8 @@ fn arguments_are_completed() {
 fn completion_without_handlers_is_not_declared() {
     let service = Service::builder("test", "1").prompt(greeting("greet")).build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2024_11_05);
-    let asked = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}});
-    assert_eq!(code(&pair.send_request("completion/complete", asked)), -32601);
+    let requested = json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": ""}});
+    assert_eq!(code(&pair.send_request("completion/complete", requested)), -32601);
     let pair = Pair::simple(&service);
     assert!(!pair.to_server().capabilities().contains(Capability::Completions));
 }

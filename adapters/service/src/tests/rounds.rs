@@ -57,8 +57,9 @@ fn request(pair: &Pair, method: &str, principal: Option<&str>, mut params: Value
 
 /// Returns the same call with responses to all input requests.
 fn answered(name: &str, result: &Value) -> Value {
-    let asked = result["inputRequests"].as_object().expect("input requests");
-    let answers: serde_json::Map<_, _> = asked.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
+    let requested = result["inputRequests"].as_object().expect("input requests");
+    let answers: serde_json::Map<_, _> =
+        requested.keys().map(|key| (key.clone(), json!({"action": "decline"}))).collect();
     json!({"name": name, "requestState": result["requestState"], "inputResponses": answers})
 }
 
@@ -104,8 +105,8 @@ fn state_is_bound_to_principal_and_service() {
         ("prompts/get", json!({"name": "same"})),
         ("resources/read", json!({"uri": "same:it"})),
     ] {
-        let asked = request(&ours, method, Some("ada"), params.clone());
-        let mut again = answered("", &asked["result"]);
+        let requested = request(&ours, method, Some("ada"), params.clone());
+        let mut again = answered("", &requested["result"]);
         for (name, value) in params.as_object().expect("an object") {
             again[name] = value.clone();
         }
@@ -132,9 +133,9 @@ fn state_of_another_principal_is_rejected() {
     let pair = service_with_requests();
     let principals = [None, Some("ada"), Some("eve"), Some("")];
     for owner in principals {
-        let asked = call(&pair, owner, json!({"name": "once"}));
+        let requested = call(&pair, owner, json!({"name": "once"}));
         for other in principals {
-            let answer = call(&pair, other, answered("once", &asked["result"]));
+            let answer = call(&pair, other, answered("once", &requested["result"]));
             if owner == other {
                 assert_eq!(answer["result"]["content"][0]["text"], "done", "{owner:?}: {answer}");
             } else {

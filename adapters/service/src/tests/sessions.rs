@@ -91,10 +91,10 @@ fn notifications_are_handled_in_order_before_requests() {
     let told = Event::Notification { method: MethodName::new("vendor/grow"), params: None, related_call: None };
     let hearing = session.handle(&pair.server.connection(), told).expect("a job");
     let line = json!({"jsonrpc": "2.0", "id": "l", "method": "tools/list"}).to_string();
-    let asked = pair.server.with_conn(|conn| {
+    let requested = pair.server.with_conn(|conn| {
         conn.handle_frame(Default::default(), mcp_proto::codec::Frame::new(line.as_bytes())).map(Event::into_owned)
     });
-    let listing = session.handle(&pair.server.connection(), asked.expect("a request")).expect("a job, too");
+    let listing = session.handle(&pair.server.connection(), requested.expect("a request")).expect("a job, too");
     hearing.run();
     listing.run();
     let mut out = Vec::new();

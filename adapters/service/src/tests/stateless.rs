@@ -152,10 +152,10 @@ fn explicit_handles_work_on_any_connection() {
     assert_eq!(text(&call(&there, "add", json!({"cart": 1, "item": "ham"}))), "egg ham");
     assert_eq!(text(&call(&there, "add", json!({"cart": 0, "item": "jam"}))), "jam");
     // The same holds for input requests: one connection gets the request, the other one sends the response.
-    let asked = call(&here, "greet", json!({}));
+    let requested = call(&here, "greet", json!({}));
     let answers = json!({"q1": {"action": "accept", "content": {"name": "Ada"}}});
     let again =
-        json!({"name": "greet", "arguments": {}, "requestState": asked["requestState"], "inputResponses": answers});
+        json!({"name": "greet", "arguments": {}, "requestState": requested["requestState"], "inputResponses": answers});
     assert_eq!(text(&send(&there, "tools/call", again, everything()).expect("a result")), "String(\"Ada\")");
 }
 

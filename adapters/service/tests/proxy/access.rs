@@ -58,12 +58,13 @@ fn the_id_of_a_call_is_taken_only_from_the_state_of_a_request() {
     world.settle();
     let id = {
         let transcript = world.clients[one].transcript();
-        let asked = transcript.lines().iter().find(|line| line.text().contains("requestState")).expect("a question");
-        let asked: Value = serde_json::from_str(asked.text()).expect("JSON");
-        asked["id"].as_u64().expect("a number")
+        let requested =
+            transcript.lines().iter().find(|line| line.text().contains("requestState")).expect("a question");
+        let requested: Value = serde_json::from_str(requested.text()).expect("JSON");
+        requested["id"].as_u64().expect("a number")
     };
-    let (asked, mut request) = exchange(&world, one, id);
-    let state = asked["result"]["requestState"].as_str().expect("a state").to_owned();
+    let (requested, mut request) = exchange(&world, one, id);
+    let state = requested["result"]["requestState"].as_str().expect("a state").to_owned();
     let readable = decode_base64(&state).expect("base64");
     let readable = String::from_utf8_lossy(&readable[13..readable.len() - 32]).into_owned();
     let kept: Value = serde_json::from_str(&readable).expect("a readable state");
@@ -71,7 +72,10 @@ fn the_id_of_a_call_is_taken_only_from_the_state_of_a_request() {
     assert!(kept["id"].is_string(), "{readable}");
 
     // A request with the id, and without the state: a call of its own.
-    let name = asked["result"]["inputRequests"].as_object().and_then(|asked| asked.keys().next()).expect("a question");
+    let name = requested["result"]["inputRequests"]
+        .as_object()
+        .and_then(|requested| requested.keys().next())
+        .expect("a question");
     request["id"] = json!(1000);
     request["params"]["inputResponses"] =
         json!({"io.modelcontextprotocol.proxy/call": kept, name: {"action": "accept", "content": {}}});

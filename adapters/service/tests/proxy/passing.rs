@@ -274,3 +274,22 @@ fn a_failed_mount_leaves_nothing_behind() {
     let read = world.wait(peer.read_resource("p+back+test://a").expect("allowed")).expect("contents");
     assert_eq!(read.contents[0].uri(), "p+back+test://a");
 }
+
+#[test]
+fn a_service_above_reaches_unlisted_resources_until_the_backend_is_removed() {
+    let mut world = World::new();
+    let whole = Service::builder("whole", "1.0.0").enable_resources().mount("p", &world.service);
+    let whole = whole.build().expect("a service");
+    world.clients.push(TestClient::of(&whole).version(V2025_11_25).connect());
+    let peer = world.peer(0);
+    // Its lists are empty, so none of them changes.
+    let empty = Service::builder("back", "1.0.0").enable_resources().build().expect("a service");
+    world.serve(Backend::builder("back"), &empty, V2026_07_28);
+    for is_there in [true, false] {
+        world.back(0).take_transcript();
+        let read = world.wait(peer.read_resource("p+back+test://a").expect("allowed"));
+        assert!(read.is_err_and(|error| error.is_resource_not_found()));
+        assert_eq!(world.back(0).transcript().to_string().contains("resources/read"), is_there);
+        world.servers[0].backend.remove();
+    }
+}

@@ -128,10 +128,17 @@ fn a_question_that_may_be_for_another_client_is_refused() {
     world.settle();
 }
 
+fn send_log(world: &mut World, data: &str) {
+    let params = format!(r#"{{"level":"error","data":"{data}"}}"#);
+    world
+        .back(0)
+        .send_server_line(&format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#));
+    world.settle();
+}
+
 /// What a backend sends about a call that has ended, in a session.
 fn send_late(world: &mut World) {
-    let line = r#"{"jsonrpc":"2.0","method":"notifications/message","params":{"level":"error","data":"late"}}"#;
-    world.back(0).send_server_line(line);
+    send_log(world, "late");
     let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
     let params = format!(r#"{{"message":"Who is late?","requestedSchema":{form}}}"#);
     let line = format!(r#"{{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":{params}}}"#);
@@ -141,9 +148,9 @@ fn send_late(world: &mut World) {
 
 fn got_late(world: &World, client: usize) -> bool {
     let transcript = world.clients[client].transcript().to_string();
-    let (asked, logged) = (transcript.contains("Who is late?"), transcript.contains("notifications/message"));
-    assert_eq!(asked, logged, "{transcript}");
-    asked
+    let (requested, logged) = (transcript.contains("Who is late?"), transcript.contains(r#""data":"late""#));
+    assert_eq!(requested, logged, "{transcript}");
+    requested
 }
 
 #[test]
@@ -267,6 +274,84 @@ fn a_late_response_ends_the_wait_for_messages_about_a_cancelled_call() {
     assert!(got_late(&world, bob));
     drop(waiting);
     world.settle();
+}
+
+/// A backend with a call of bob and a cancelled one of ada, which it never responds to. Returns bob.
+fn with_cancelled_call(world: &mut World) -> (usize, mcp_service::Pending<mcp_proto::schema::CallToolResult>) {
+    world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+    let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
+    let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+    let cancelled = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+    world.settle();
+    drop(cancelled);
+    world.settle();
+    (bob, waiting)
+}
+
+#[test]
+fn a_silent_backend_withholds_messages_for_the_grace_period_only() {
+    let grace = ProxyLimits::default().grace_period;
+    let mut world = World::new();
+    let (bob, waiting) = with_cancelled_call(&mut world);
+    world.back(0).advance(grace - Duration::from_millis(1));
+    send_log(&mut world, "early");
+    world.back(0).advance(Duration::from_millis(1));
+    send_late(&mut world);
+    assert!(got_late(&world, bob));
+    assert!(!world.clients[bob].transcript().to_string().contains("early"));
+    drop(waiting);
+    world.settle();
+}
+
+#[test]
+fn a_question_in_the_grace_period_begins_it_again() {
+    let limits = ProxyLimits::default();
+    let mut world = World::new();
+    let (bob, waiting) = with_cancelled_call(&mut world);
+    let step = limits.grace_period - Duration::from_millis(1);
+    let mut passed = Duration::ZERO;
+    while passed + step < limits.late_time {
+        send_late(&mut world);
+        assert!(!got_late(&world, bob), "after {passed:?}");
+        world.back(0).advance(step);
+        passed += step;
+    }
+    // The backend had its time.
+    world.back(0).advance(limits.late_time - passed);
+    send_late(&mut world);
+    assert!(got_late(&world, bob));
+    drop(waiting);
+    world.settle();
+}
+
+#[test]
+fn a_backend_that_does_not_stop_has_the_whole_time() {
+    let limits = ProxyLimits::default();
+    // The response arrives within the grace period, or after it.
+    for pause in [Duration::ZERO, limits.grace_period] {
+        let mut world = World::new();
+        let (bob, waiting) = with_cancelled_call(&mut world);
+        let transcript = world.back(0).transcript().to_string();
+        let id = transcript.split(r#""requestId":"#).nth(1).and_then(|rest| rest.split([',', '}']).next());
+        let id = id.expect("a cancellation").to_owned();
+        world.back(0).advance(pause);
+        send_log(&mut world, "other");
+        world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
+        world.settle();
+        let eve = world.client(&host("eve"), V2025_11_25);
+        let cancelled = world.peer(eve).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        drop(cancelled);
+        world.settle();
+        world.back(0).advance(limits.late_time - Duration::from_millis(1));
+        send_late(&mut world);
+        assert!(!got_late(&world, bob), "{pause:?}");
+        world.back(0).advance(Duration::from_millis(1));
+        send_late(&mut world);
+        assert!(got_late(&world, bob), "{pause:?}");
+        drop(waiting);
+        world.settle();
+    }
 }
 
 #[test]

@@ -1,6 +1,9 @@
 //! Notifications of backends: changes of lists and resources, and log messages.
 
-use std::sync::{Arc, Mutex};
+use std::{
+    sync::{Arc, Mutex},
+    time::Duration,
+};
 
 use mcp_proto::{
     protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
@@ -185,6 +188,18 @@ fn a_subscription_that_begins_is_not_given_up_for_another_one() {
     assert_eq!(take(&heard), ["back+test://a"]);
 }
 
+/// Takes all subscriptions that the backend allows on one connection. Each change of those of the proxy needs another.
+fn fill_subscriptions(world: &mut World) -> Vec<mcp_service::Subscription> {
+    let mut open = Vec::new();
+    loop {
+        let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
+        match world.wait(world.back(0).server().listen(filter).expect("allowed")) {
+            Ok(subscription) => open.push(subscription),
+            Err(_) => return open,
+        }
+    }
+}
+
 #[test]
 fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
     let heard = Heard::default();
@@ -192,15 +207,7 @@ fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
     world.serve(Backend::builder("back"), &server(), V2026_07_28);
     let [one, other, third] = [(); 3].map(|()| world.client(&host(&heard), V2025_11_25));
     subscribe(&mut world, one, V2025_11_25);
-    // The backend allows a limited number of subscriptions on one connection, and each change of them needs a new one.
-    let mut open = Vec::new();
-    loop {
-        let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
-        match world.wait(world.back(0).server().listen(filter).expect("allowed")) {
-            Ok(subscription) => open.push(subscription),
-            Err(_) => break,
-        }
-    }
+    let mut open = fill_subscriptions(&mut world);
     let peer = world.peer(other);
     world.wait(peer.subscribe("back+test://b").expect("allowed")).expect_err("the backend refuses it");
     // The one before is still there, also for others.
@@ -213,4 +220,40 @@ fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
     world.wait(peer.subscribe("back+test://b").expect("allowed")).expect("subscribed");
     world.wait(peer.call_tool("back__touch", ()).expect("allowed")).expect("a result");
     assert_eq!(take(&heard), ["back+test://a"; 2]);
+}
+
+#[test]
+fn a_released_resource_ends_at_the_backend_after_a_failed_attempt() {
+    let (heard, service) = (Heard::default(), server());
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &service, V2026_07_28);
+    let client = world.client(&host(&heard), V2025_11_25);
+    let peer = world.peer(client);
+    for uri in ["back+test://a", "back+test://b"] {
+        world.wait(peer.subscribe(uri).expect("allowed")).expect("subscribed");
+    }
+    let open = fill_subscriptions(&mut world);
+    world.wait(peer.unsubscribe("back+test://b").expect("allowed")).expect("unsubscribed");
+    // The backend has refused the subscription that would have replaced the one to both.
+    assert_eq!(service.resource_updated("test://b"), 1);
+    // The next attempts fail, too, and follow in growing intervals.
+    world.back(0).take_transcript();
+    for _ in 0..60 {
+        world.back(0).advance(Duration::from_secs(1));
+        world.settle();
+    }
+    let attempts = world.back(0).take_transcript().to_string().matches(r#""method":"subscriptions/listen""#).count();
+    assert!((3..10).contains(&attempts), "{attempts}");
+    drop(open);
+    world.settle();
+    world.back(0).advance(ProxyLimits::default().list_time);
+    world.settle();
+    assert_eq!((service.resource_updated("test://b"), service.resource_updated("test://a")), (0, 1));
+    world.settle();
+    assert_eq!(take(&heard), ["back+test://a"]);
+    // Nothing is left to do.
+    world.back(0).take_transcript();
+    world.back(0).advance(Duration::from_secs(600));
+    world.settle();
+    assert!(!world.back(0).take_transcript().to_string().contains("subscriptions/listen"));
 }

@@ -40,9 +40,9 @@ pub(super) async fn what_was_set_last_holds(store: FaultyStore, shared: Both) {
     at(&a, &id).is_ready().await;
     let opens = gate.clone();
     store.wait_for(Deferred::new(async move { opens.acquire().await.map(drop).map_err(io::Error::other) }));
-    let asked = at(&a, &id);
+    let site = at(&a, &id);
     let (first, second, ()) =
-        tokio::join!(asked.post(set_level("error")), asked.post(set_level("debug")), async { gate.add_permits(1) });
+        tokio::join!(site.post(set_level("error")), site.post(set_level("debug")), async { gate.add_permits(1) });
     assert_eq!((first.0, second.0), (200, 200));
     assert_eq!(at(&b, &id).call("level").await, "debug");
 }

@@ -1,28 +1,38 @@
-//! The smallest client over HTTP on tokio, with and without authorization.
+//! The smallest client on tokio: of a program, over HTTP, and with authorization.
 
 #[cfg(feature = "auth")]
 #[path = "../../sizes.rs"]
 #[allow(dead_code)]
 mod sizes;
 
-pub(crate) use mcp_tokio as adapter;
-use adapter::http::Connector;
 use mcp_service::Host;
+pub(crate) use mcp_tokio as adapter;
 
 #[derive(serde::Serialize)]
 struct Echo {
     message: String,
 }
 
-fn main() -> Result<(), Box<dyn std::error::Error>> {
-    let url = std::env::args().nth(1).ok_or("usage: client URL")?;
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-    let connector = Connector::new(&url)?;
+#[cfg(not(feature = "http"))]
+async fn connect(program: &str, host: &Host) -> Result<adapter::Client, Box<dyn std::error::Error>> {
+    Ok(adapter::Client::spawn(adapter::Command::new(program), host).await?)
+}
+
+#[cfg(feature = "http")]
+async fn connect(url: &str, host: &Host) -> Result<adapter::Client, Box<dyn std::error::Error>> {
+    let connector = adapter::http::Connector::new(url)?;
     #[cfg(feature = "auth")]
-    let connector = connector.auth(sizes::client::credentials(&url)?);
-    let client = connector.connect(&Host::builder("size", "1.0.0").build()).await?;
-    println!("{:?}", client.call_tool("echo", Echo { message: url })?.await?.content);
+    let connector = connector.auth(sizes::client::credentials(url)?);
+    Ok(connector.connect(host).await?)
+}
+
+async fn run(target: String) -> Result<(), Box<dyn std::error::Error>> {
+    let client = connect(&target, &Host::builder("size", "1.0.0").build()).await?;
+    println!("{:?}", client.call_tool("echo", Echo { message: target })?.await?.content);
     Ok(())
-    })
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let target = std::env::args().nth(1).ok_or("usage: client PROGRAM, or client URL")?;
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(run(target))
 }

@@ -1,4 +1,4 @@
-//! The smallest server over HTTP on tokio, with and without authorization.
+//! The smallest server on tokio: over stdio, over HTTP, and with authorization.
 
 #[path = "../../echo.rs"]
 mod echo;
@@ -9,17 +9,22 @@ mod sizes;
 
 use echo::{Echo, service};
 pub(crate) use mcp_tokio as adapter;
-use adapter::http::Listener;
-use mcp_service::Tool;
+use mcp_service::{Service, Tool};
+
+#[cfg(not(feature = "http"))]
+async fn serve(service: &Service) -> Result<(), Box<dyn std::error::Error>> {
+    Ok(adapter::serve_stdio(service).await?)
+}
+
+#[cfg(feature = "http")]
+async fn serve(service: &Service) -> Result<(), Box<dyn std::error::Error>> {
+    let listener = adapter::http::Listener::bind("127.0.0.1:8000").await?;
+    #[cfg(feature = "auth")]
+    let listener = listener.protect(sizes::server::protection());
+    Ok(listener.serve(service).await?)
+}
 
 fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = service(|schema| Tool::with_schema_async("echo", schema, async |echo: Echo| echo.message));
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
-    runtime.block_on(async move {
-    let listener = Listener::bind("127.0.0.1:8000").await?;
-    #[cfg(feature = "auth")]
-    let listener = listener.protect(sizes::server::protection());
-    listener.serve(&service).await?;
-    Ok(())
-    })
+    tokio::runtime::Builder::new_current_thread().enable_all().build()?.block_on(serve(&service))
 }

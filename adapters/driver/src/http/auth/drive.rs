@@ -237,9 +237,9 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
         }
     });
     let late = async { _ = race(read_store(runtime, shared), late).await };
-    let asked = race(late, user_agent.authorize(url, redirects)).await;
+    let authorized = race(late, user_agent.authorize(url, redirects)).await;
     let now = shared.now();
-    reply.report(|client| match asked {
+    reply.report(|client| match authorized {
         None => client.handle_timeout(now),
         // The user has closed it, unless a redirect has ended the authorization.
         Some(Ok(())) => client.handle_cancelled(),

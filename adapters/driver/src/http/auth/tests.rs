@@ -329,9 +329,9 @@ fn ended_runtime_does_not_block_authorization() {
     let server = Server::default();
     server.answer(usize::MAX);
     let end = Arc::new(Watched::new(false));
-    let (asked, ends) = (AtomicUsize::new(0), end.clone());
+    let (attempts, ends) = (AtomicUsize::new(0), end.clone());
     let user_agent = Headless::new(redirect_uri(), move |url: Url| {
-        let is_first = asked.fetch_add(1, Ordering::Relaxed) == 0;
+        let is_first = attempts.fetch_add(1, Ordering::Relaxed) == 0;
         if is_first {
             ends.update(|ends| *ends = true);
         }

@@ -128,9 +128,9 @@ impl<S: Read + Write + Unpin> Read for Tls<S> {
             let _ = self.poll_drain(cx);
             let mut reader = self.session.reader();
             match reader.fill_buf() {
-                Ok(text) => {
-                    let len = text.len().min(buffer.remaining());
-                    buffer.put_slice(&text[..len]);
+                Ok(plaintext) => {
+                    let len = plaintext.len().min(buffer.remaining());
+                    buffer.put_slice(&plaintext[..len]);
                     reader.consume(len);
                     return Poll::Ready(Ok(()));
                 }
@@ -190,18 +190,18 @@ struct SyncIo<'a, 'b, S> {
 impl<S: Read + Unpin> io::Read for SyncIo<'_, '_, S> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let mut buffer = ReadBuf::new(buffer);
-        at_once(Pin::new(&mut *self.io).poll_read(self.cx, buffer.unfilled()))?;
+        or_would_block(Pin::new(&mut *self.io).poll_read(self.cx, buffer.unfilled()))?;
         Ok(buffer.filled().len())
     }
 }
 
 impl<S: Write + Unpin> io::Write for SyncIo<'_, '_, S> {
     fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
-        at_once(Pin::new(&mut *self.io).poll_write(self.cx, bytes))
+        or_would_block(Pin::new(&mut *self.io).poll_write(self.cx, bytes))
     }
 
     fn write_vectored(&mut self, slices: &[IoSlice<'_>]) -> io::Result<usize> {
-        at_once(Pin::new(&mut *self.io).poll_write_vectored(self.cx, slices))
+        or_would_block(Pin::new(&mut *self.io).poll_write_vectored(self.cx, slices))
     }
 
     fn flush(&mut self) -> io::Result<()> {
@@ -209,7 +209,8 @@ impl<S: Write + Unpin> io::Write for SyncIo<'_, '_, S> {
     }
 }
 
-fn at_once<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
+/// Returns the result of a poll, or the error `WouldBlock` if it is pending.
+fn or_would_block<T>(poll: Poll<io::Result<T>>) -> io::Result<T> {
     match poll {
         Poll::Ready(result) => result,
         Poll::Pending => Err(ErrorKind::WouldBlock.into()),

@@ -241,6 +241,23 @@ fn requests_are_refused_with_reasons() {
             vec![key.sign(&with(header, "typ", json!("at+jwt")), &claims("x"))],
             refused_proof("the type of the proof is not dpop+jwt"),
         ),
+    ] {
+        let proofs: Vec<_> = proofs.iter().map(String::as_str).collect();
+        assert_eq!(send(&server, authorization, &proofs), expected, "{what}");
+    }
+}
+
+#[test]
+fn tokens_are_refused_with_reasons() {
+    let key = Key::new();
+    let server = server(&key.thumbprint(), Dpop::new());
+    let good = key.proof("good");
+    let of = |name: &str, value: Value| key.sign(&key.header(), &with(claims("x"), name, value));
+    let token = |why: &str| Err(format!("401 DPoP invalid_token: {why}"));
+    let without_proof = || {
+        Err("401 Bearer invalid_token: the token is bound to a key, and was sent without a proof, 401 DPoP -: -".into())
+    };
+    for (what, authorization, proofs, expected) in [
         (
             "an unbound token",
             "DPoP unbound",
@@ -253,20 +270,8 @@ fn requests_are_refused_with_reasons() {
             vec![of("ath", json!(hash("wrong")))],
             token("the signature of the token is wrong"),
         ),
-        (
-            "a bound token without a proof",
-            "Bearer bound",
-            vec![],
-            Err("401 Bearer invalid_token: the token is bound to a key, and was sent without a proof, 401 DPoP -: -"
-                .into()),
-        ),
-        (
-            "a bound token with the wrong scheme",
-            "Bearer bound",
-            vec![good.clone()],
-            Err("401 Bearer invalid_token: the token is bound to a key, and was sent without a proof, 401 DPoP -: -"
-                .into()),
-        ),
+        ("a bound token without a proof", "Bearer bound", vec![], without_proof()),
+        ("a bound token with the wrong scheme", "Bearer bound", vec![good.clone()], without_proof()),
         (
             "a malformed token",
             "DPoP a b",

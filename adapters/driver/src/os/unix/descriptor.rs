@@ -2,7 +2,7 @@
 
 use std::{
     io::{self, ErrorKind, IoSlice, IoSliceMut},
-    os::fd::AsFd,
+    os::fd::{AsFd, OwnedFd},
 };
 
 use rustix::{event::PollFlags, io::Errno, pipe::PIPE_BUF};
@@ -76,6 +76,53 @@ impl Writer {
         }
         // A descriptor that is ready takes at least this many bytes without waiting.
         Ok(rustix::io::write(&fd, &bytes[..bytes.len().min(PIPE_BUF)])?)
+    }
+}
+
+/// A descriptor that other processes may share, so it is not made non-blocking: its readiness is checked before each
+/// read and each write.
+#[derive(Debug)]
+pub struct SharedFd {
+    fd: OwnedFd,
+    reader: Reader,
+    writer: Writer,
+}
+
+impl SharedFd {
+    /// Creates it of a descriptor that can be polled, as far as is known.
+    #[must_use]
+    pub const fn new(fd: OwnedFd) -> Self {
+        Self { fd, reader: Reader::new(true), writer: Writer::new(true) }
+    }
+
+    /// Reads available bytes, as [`Reader::try_read`] does.
+    ///
+    /// # Errors
+    /// As [`Reader::try_read`].
+    pub fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.reader.try_read(&self.fd, buffer)
+    }
+
+    /// Writes as many bytes as possible without waiting, as [`Writer::try_write`] does.
+    ///
+    /// # Errors
+    /// As [`Writer::try_write`].
+    pub fn try_write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.writer.try_write(&self.fd, bytes)
+    }
+
+    /// Registers the descriptor with a reactor. Returns `None` for a file, which is always ready and cannot be polled.
+    ///
+    /// # Errors
+    /// The error of `register`.
+    pub fn watch<W>(&mut self, register: impl FnOnce(OwnedFd) -> io::Result<W>) -> io::Result<Option<W>> {
+        match register(self.fd.try_clone()?) {
+            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
+                (self.reader, self.writer) = (Reader::new(false), Writer::new(false));
+                Ok(None)
+            }
+            watch => watch.map(Some),
+        }
     }
 }
 

@@ -5,10 +5,10 @@ pub mod descriptor;
 #[cfg(feature = "os")]
 pub(super) mod limits;
 #[cfg(feature = "os")]
-pub mod process;
+pub(super) mod process;
 #[cfg(feature = "signals")]
 pub(crate) mod signals;
 #[cfg(feature = "os")]
-pub mod stdio;
+pub(super) mod stdio;
 #[cfg(feature = "os")]
 pub mod wake;

@@ -55,39 +55,17 @@ impl ProcessGroup {
 pub struct OutputEnd;
 
 impl OutputEnd {
+    pub(in crate::os) const fn new(_: &ProcessGroup, _: Option<&ReadPipe>) -> Self {
+        Self
+    }
+
     /// Waits until the output can be read.
     pub fn wait(self) {}
 }
 
-/// A child process that was started, and its pipes.
-#[derive(Debug)]
-pub struct Spawned {
-    /// The process.
-    pub child: Child,
-    /// The process, and all that it starts.
-    pub group: ProcessGroup,
-    /// Its standard input, unless that is none of its pipes.
-    pub stdin: Option<WritePipe>,
-    /// Its standard output, unless that is none of its pipes.
-    pub stdout: Option<ReadPipe>,
-    /// Its standard error, unless that is none of its pipes.
-    pub stderr: Option<ReadPipe>,
-    /// The step between the exit of the process and the report of it.
-    pub output_end: OutputEnd,
-}
-
-/// Starts a program as the leader of a process group.
-///
-/// # Errors
-/// If it cannot be started.
-pub fn spawn(mut command: Command) -> io::Result<Spawned> {
-    let mut child = command.spawn()?;
-    Ok(Spawned {
-        group: ProcessGroup::of(child.id()),
-        stdin: child.stdin.take().map(Into::into),
-        stdout: child.stdout.take().map(Into::into),
-        stderr: child.stderr.take().map(Into::into),
-        output_end: OutputEnd,
-        child,
-    })
+/// Starts a program as the leader of a process group: the command says so.
+pub(in crate::os) fn start(mut command: Command) -> io::Result<(Child, ProcessGroup)> {
+    let child = command.spawn()?;
+    let group = ProcessGroup::of(child.id());
+    Ok((child, group))
 }

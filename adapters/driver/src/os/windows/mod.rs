@@ -5,11 +5,11 @@ pub mod descriptor;
 #[cfg(feature = "os")]
 pub(super) mod limits;
 #[cfg(feature = "os")]
-pub mod process;
+pub(super) mod process;
 #[cfg(feature = "signals")]
 pub(crate) mod signals;
 #[cfg(feature = "os")]
-pub mod stdio;
+pub(super) mod stdio;
 #[cfg(all(test, feature = "os"))]
 mod tests;
 #[cfg(feature = "os")]

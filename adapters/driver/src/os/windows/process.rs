@@ -7,7 +7,7 @@ use std::{
         io::{AsHandle, BorrowedHandle, OwnedHandle},
         process::CommandExt,
     },
-    process::{Child, Command, ExitStatus},
+    process::{Child, ChildStderr, ChildStdin, ChildStdout, Command, ExitStatus},
     sync::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
@@ -41,6 +41,24 @@ impl ReadPipe {
 impl WritePipe {
     pub(super) fn new(sink: impl Write + Send + 'static) -> Self {
         Self(Box::new(sink))
+    }
+}
+
+impl From<ChildStdout> for ReadPipe {
+    fn from(pipe: ChildStdout) -> Self {
+        Self::new(pipe)
+    }
+}
+
+impl From<ChildStderr> for ReadPipe {
+    fn from(pipe: ChildStderr) -> Self {
+        Self::new(pipe)
+    }
+}
+
+impl From<ChildStdin> for WritePipe {
+    fn from(pipe: ChildStdin) -> Self {
+        Self::new(pipe)
     }
 }
 
@@ -101,23 +119,6 @@ impl ProcessGroup {
     }
 }
 
-/// A child process that was started, and its pipes.
-#[derive(Debug)]
-pub struct Spawned {
-    /// The process.
-    pub child: Child,
-    /// The process, and all that it starts.
-    pub group: ProcessGroup,
-    /// Its standard input, unless that is none of its pipes.
-    pub stdin: Option<WritePipe>,
-    /// Its standard output, unless that is none of its pipes.
-    pub stdout: Option<ReadPipe>,
-    /// Its standard error, unless that is none of its pipes.
-    pub stderr: Option<ReadPipe>,
-    /// The step between the exit of the process and the report of it.
-    pub output_end: OutputEnd,
-}
-
 /// The end of the output of a child process that has exited.
 #[derive(Debug)]
 pub struct OutputEnd {
@@ -126,6 +127,10 @@ pub struct OutputEnd {
 }
 
 impl OutputEnd {
+    pub(in crate::os) fn new(group: &ProcessGroup, stdout: Option<&ReadPipe>) -> Self {
+        Self { group: group.clone(), stdout: stdout.map(|stdout| stdout.ended.clone()) }
+    }
+
     /// Ends what the process has started, which has no server to work for any more and keeps its pipes open, and waits
     /// until the rest of its output was read. The wait is bounded, because another process can have inherited the pipe.
     pub fn wait(self) {
@@ -138,26 +143,14 @@ impl OutputEnd {
 
 /// Starts a program in a job object of its own. It does not run before it is a member of that, so that nothing that it
 /// starts is left out.
-///
-/// # Errors
-/// If it cannot be started, or the system has no job object for it.
-pub fn spawn(command: Command) -> io::Result<Spawned> {
+pub(in crate::os) fn start(command: Command) -> io::Result<(Child, ProcessGroup)> {
     let started: Arc<Mutex<Option<Child>>> = Arc::default();
     let mut command = CommandWrap::from(command);
     command.wrap(KeepChild(started.clone())).wrap(JobObject).wrap(Flags);
     let members = command.spawn()?;
     let group = ProcessGroup(Arc::new(Job { members: Mutex::new(members), is_ended: AtomicBool::new(false) }));
-    let child = lock(&started).take();
-    let mut child = child.ok_or_else(|| io::Error::other("the process is missing"))?;
-    let stdout = child.stdout.take().map(ReadPipe::new);
-    Ok(Spawned {
-        stdin: child.stdin.take().map(WritePipe::new),
-        stderr: child.stderr.take().map(ReadPipe::new),
-        output_end: OutputEnd { group: group.clone(), stdout: stdout.as_ref().map(|stdout| stdout.ended.clone()) },
-        stdout,
-        group,
-        child,
-    })
+    let child = lock(&started).take().ok_or_else(|| io::Error::other("the process is missing"))?;
+    Ok((child, group))
 }
 
 /// Sets the flags of the new process, after those of the job object, which would replace them.

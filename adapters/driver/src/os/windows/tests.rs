@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-use super::process::{Spawned, spawn};
 use crate::Command;
+use crate::os::process::{Spawned, spawn};
 
 /// What a started program does: see [`play`].
 const ROLE: &str = "MCP_TEST_ROLE";

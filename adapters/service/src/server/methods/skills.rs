@@ -52,9 +52,9 @@ impl SessionState<ServerRole> {
     }
 
     fn read_directory(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let asked_for: ReadDirectoryParams = params(inbound.params.as_ref())?;
+        let requested: ReadDirectoryParams = params(inbound.params.as_ref())?;
         let service = &*self.app.0;
-        let result = service.directory(&service.visible_to(inbound), &asked_for)?;
+        let result = service.directory(&service.visible_to(inbound), &requested)?;
         Ok(self.answer(inbound, move |_| Ok(result)))
     }
 }

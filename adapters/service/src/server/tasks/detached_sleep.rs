@@ -32,7 +32,7 @@ struct State {
     /// The wakers by deadline and number.
     wakers: BTreeMap<(Instant, u64), Waker>,
     next: u64,
-    is_kept: bool,
+    has_thread: bool,
 }
 
 impl SleepThread {
@@ -52,7 +52,7 @@ impl SleepThread {
 
     /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> DetachedSleep {
-        DetachedSleep { sleep_thread: self.clone(), until: Instant::now().checked_add(time), place: None }
+        DetachedSleep { sleep_thread: self.clone(), until: Instant::now().checked_add(time), key: None }
     }
 
     /// Fires the deadlines; the body of the thread.
@@ -72,7 +72,7 @@ impl SleepThread {
             let (woken, waited) = self.changed.wait_timeout(state, time).unwrap_or_else(PoisonError::into_inner);
             state = woken;
             if waited.timed_out() && state.wakers.is_empty() {
-                state.is_kept = false;
+                state.has_thread = false;
                 return;
             }
         }
@@ -83,7 +83,8 @@ impl SleepThread {
 pub(super) struct DetachedSleep {
     sleep_thread: Arc<SleepThread>,
     until: Option<Instant>,
-    place: Option<(Instant, u64)>,
+    /// The key of its waker.
+    key: Option<(Instant, u64)>,
 }
 
 impl Future for DetachedSleep {
@@ -95,19 +96,19 @@ impl Future for DetachedSleep {
             return Poll::Ready(());
         }
         let mut state = lock(&self.sleep_thread.state);
-        let place = self.place.unwrap_or_else(|| {
+        let key = self.key.unwrap_or_else(|| {
             state.next += 1;
             (until, state.next)
         });
-        let before = state.wakers.insert(place, cx.waker().clone());
-        let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == place);
+        let before = state.wakers.insert(key, cx.waker().clone());
+        let is_first = state.wakers.first_key_value().is_some_and(|(first, _)| *first == key);
         // The flag is set under the lock, so that only one thread is started.
-        let started = if state.is_kept { Ok(()) } else { (self.sleep_thread.start)(self.sleep_thread.clone()) };
-        state.is_kept = started.is_ok();
+        let started = if state.has_thread { Ok(()) } else { (self.sleep_thread.start)(self.sleep_thread.clone()) };
+        state.has_thread = started.is_ok();
         drop(state);
         // Dropping the waker may drop a task, which may sleep here as well.
         drop(before);
-        self.place = Some(place);
+        self.key = Some(key);
         match started {
             Ok(()) if is_first => self.sleep_thread.changed.notify_one(),
             Ok(()) => {}
@@ -124,8 +125,9 @@ impl Future for DetachedSleep {
 
 impl Drop for DetachedSleep {
     fn drop(&mut self) {
-        let gone = self.place.and_then(|place| lock(&self.sleep_thread.state).wakers.remove(&place));
-        drop(gone);
+        let waker = self.key.and_then(|key| lock(&self.sleep_thread.state).wakers.remove(&key));
+        // Dropping the waker may drop a task, as above.
+        drop(waker);
     }
 }
 

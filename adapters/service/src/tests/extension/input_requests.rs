@@ -233,16 +233,16 @@ fn cancelled_task_requests_no_input() {
 #[test]
 fn open_input_requests_per_task_are_limited() {
     let all = Arc::new(AtomicBool::new(false));
-    let has_asked = all.clone();
+    let has_requested = all.clone();
     let service = Service::builder("test", "1")
         .task_policy(crate::inbound::task_policy::TaskPolicy {
             max_input_requests: 3,
             ..crate::inbound::task_policy::TaskPolicy::default()
         })
         .tool(task_tool("asks", move |context: Context| {
-            let asked: Vec<_> = (0..5).map(|_| context.elicit("How old?", age())).collect();
-            has_asked.store(true, Ordering::SeqCst);
-            let answers = asked.into_iter().map(|asked| match asked.wait() {
+            let requested: Vec<_> = (0..5).map(|_| context.elicit("How old?", age())).collect();
+            has_requested.store(true, Ordering::SeqCst);
+            let answers = requested.into_iter().map(|requested| match requested.wait() {
                 Err(CallError::Send(SendError::Busy)) => "busy".into(),
                 answer => answer.map_or_else(|error| error.to_string(), |answer| said(&answer)),
             });

@@ -245,10 +245,10 @@ fn deferred_tool_can_become_a_task() {
         .tool(Tool::new("late", |context: Context| late(&context)).task_support(TaskSupport::Optional).defer_task())
         .tool(
             Tool::new("hasty", |context: Context| {
-                let asked = context.elicit("Who are you?", name_form());
+                let requested = context.elicit("Who are you?", name_form());
                 let short_timeout = context.become_task().wait();
                 assert!(matches!(short_timeout, Err(CallError::InputRequired)), "{short_timeout:?}");
-                asked.wait().map(|_| "asked")
+                requested.wait().map(|_| "asked")
             })
             .task_support(TaskSupport::Optional)
             .defer_task(),
@@ -260,21 +260,21 @@ fn deferred_tool_can_become_a_task() {
     let ada = json!({"action": "accept", "content": {"name": "Ada"}});
     for (declared, is_task) in [(everything(), true), (json!({"elicitation": {}}), false)] {
         let call = |params: Value| send_request_as(&pair, &declared, "tools/call", params).expect("a result");
-        let asked = call(json!({"name": "late"}));
+        let requested = call(json!({"name": "late"}));
         assert_eq!(
-            (&asked["resultType"], asked["inputRequests"].as_object().map(|it| it.len())),
+            (&requested["resultType"], requested["inputRequests"].as_object().map(|it| it.len())),
             (&json!("input_required"), Some(1))
         );
-        let params = json!({"name": "late", "requestState": asked["requestState"], "inputResponses": {"q1": ada}});
+        let params = json!({"name": "late", "requestState": requested["requestState"], "inputResponses": {"q1": ada}});
         let second = call(params);
         let done = if is_task {
             assert_eq!(second["resultType"], "task");
             let id = second["taskId"].as_str().expect("an id");
             let asking = until_status(&pair, id, "input_required");
-            let asked = asking["inputRequests"].as_object().expect("input requests");
-            let (key, asked) = asked.iter().next().expect("an input request");
+            let requested = asking["inputRequests"].as_object().expect("input requests");
+            let (key, requested) = requested.iter().next().expect("an input request");
             assert_eq!(
-                (asked["method"].as_str(), asked["params"]["message"].as_str()),
+                (requested["method"].as_str(), requested["params"]["message"].as_str()),
                 (Some("elicitation/create"), Some("And who else?"))
             );
             super::update(&pair, id, json!({key: {"action": "decline"}})).expect("a receipt");

@@ -49,9 +49,9 @@ fn client_follows_tool_task_support() {
             let arguments = json!({"message": "hi"});
             let pending = pair.to_server().run_tool(tool, &arguments).expect("it can be sent");
             pair.client.flush();
-            let asked =
+            let requested =
                 pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
-            assert_eq!(asked["params"].get("task").is_some(), *must && has_tasks, "{asked}");
+            assert_eq!(requested["params"].get("task").is_some(), *must && has_tasks, "{requested}");
             drop(pending);
             let as_task = pair.to_server().call_tool_as_task(tool, &arguments, None);
             assert_eq!(as_task.is_ok(), *may && has_tasks);
@@ -65,8 +65,9 @@ fn client_follows_a_task_by_its_handle() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));
     let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
-    let asked = pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
-    assert_eq!(asked["params"]["task"], json!({"ttl": 60_000}));
+    let requested =
+        pair.client.take_lines().into_iter().find(|line| line["method"] == "tools/call").expect("it was sent");
+    assert_eq!(requested["params"]["task"], json!({"ttl": 60_000}));
     assert_eq!((task.task().ttl, task.poll_interval()), (Some(60_000), Duration::from_secs(1)));
     assert_eq!(pair.quick(task.get().expect("it can be sent")).expect("a task").status, TaskStatus::Working);
     let tasks = pair.quick(pair.to_server().list_tasks(None).expect("it can be sent")).expect("a list").tasks;
@@ -198,13 +199,13 @@ fn client_runs_sampling_tasks_for_its_server() {
         task: Some(TaskMetadata::default()),
         ..ElicitFormParams::new("sure?", ElicitSchema::new(Map::new()))
     });
-    let ResultOrTask::Task(asked) =
+    let ResultOrTask::Task(requested) =
         pair.wait(pair.to_client().request_as_task(&form).expect("it can be sent")).expect("a task")
     else {
         panic!("a task")
     };
-    assert_eq!(pair.wait(asked.result().expect("it can be sent")).expect("an answer").action, ElicitAction::Cancel);
-    drop((good, bad, gone, asked));
+    assert_eq!(pair.wait(requested.result().expect("it can be sent")).expect("an answer").action, ElicitAction::Cancel);
+    drop((good, bad, gone, requested));
     pair.assert_clean();
 
     // A client that has not declared tasks ignores the `task` member.

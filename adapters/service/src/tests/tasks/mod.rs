@@ -401,8 +401,8 @@ fn task_progress_ends_with_the_task() {
         .build()
         .expect("a good service");
     let pair = simple(&service);
-    let asked = json!({"name": "works", "task": {}, "_meta": {"progressToken": "t"}});
-    let answer = pair.answer_to("tools/call", asked);
+    let requested = json!({"name": "works", "task": {}, "_meta": {"progressToken": "t"}});
+    let answer = pair.answer_to("tools/call", requested);
     let id = answer["result"]["task"]["taskId"].as_str().unwrap_or_else(|| panic!("a task: {answer}")).to_owned();
     let context = handed_over.recv().expect("it runs");
     context.progress(1.0, None, None).wait().expect("it grows");

@@ -7,25 +7,19 @@ use std::{
 };
 
 use async_io::Async;
-use mcp_driver::{
-    ByteReader, ByteWriter,
-    os::descriptor::{Reader, Writer},
-};
+use mcp_driver::{ByteReader, ByteWriter, os::descriptor::SharedFd};
 
-/// A descriptor that other processes may share, so it is not made non-blocking: its readiness is checked before each
-/// read and each write.
+/// A descriptor that other processes may share.
 pub(crate) struct Descriptor {
-    fd: OwnedFd,
+    fd: SharedFd,
     /// The registration for readiness. Absent until it is first needed, since it starts the reactor's thread, and for
     /// files, which are always ready.
     watch: Option<Async<OwnedFd>>,
-    reader: Reader,
-    writer: Writer,
 }
 
 impl Descriptor {
     pub(crate) const fn new(fd: OwnedFd) -> Self {
-        Self { fd, watch: None, reader: Reader::new(true), writer: Writer::new(true) }
+        Self { fd: SharedFd::new(fd), watch: None }
     }
 
     /// Waits until the descriptor is ready for another try.
@@ -34,24 +28,17 @@ impl Descriptor {
         cx: &mut Context<'_>,
         poll: impl FnOnce(&Async<OwnedFd>, &mut Context<'_>) -> Poll<io::Result<()>>,
     ) -> Poll<io::Result<()>> {
-        let watch = match &self.watch {
-            Some(watch) => watch,
-            None => match Async::new_nonblocking(self.fd.try_clone()?) {
-                Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                    (self.reader, self.writer) = (Reader::new(false), Writer::new(false));
-                    return Poll::Ready(Ok(()));
-                }
-                watch => self.watch.insert(watch?),
-            },
-        };
-        poll(watch, cx)
+        if self.watch.is_none() {
+            self.watch = self.fd.watch(Async::new_nonblocking)?;
+        }
+        self.watch.as_ref().map_or(Poll::Ready(Ok(())), |watch| poll(watch, cx))
     }
 }
 
 impl ByteReader for Descriptor {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            match self.reader.try_read(&self.fd, buffer) {
+            match self.fd.try_read(buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     ready!(self.poll_ready(cx, Async::poll_readable))?;
                 }
@@ -64,7 +51,7 @@ impl ByteReader for Descriptor {
 impl ByteWriter for Descriptor {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            match self.writer.try_write(&self.fd, bytes) {
+            match self.fd.try_write(bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     ready!(self.poll_ready(cx, Async::poll_writable))?;
                 }

@@ -12,7 +12,8 @@ use mcp_driver::{
     ByteReader, ByteWriter, Runtime, ThreadReader, ThreadWriter,
     os::{
         process::{ReadPipe, WritePipe},
-        stdio as standard, thread,
+        stdio::open_stdio,
+        thread,
     },
 };
 
@@ -45,7 +46,7 @@ pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
 
 /// Returns the standard input and output of this process, with `take` only once.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
-    let (input, output) = if take { standard::take_stdio()? } else { standard::share_stdio()? };
+    let (input, output) = open_stdio(take)?;
     Ok((ThreadReader::new(input)?, ThreadWriter::new(output)?))
 }
 

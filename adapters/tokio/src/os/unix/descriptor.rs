@@ -6,36 +6,26 @@ use std::{
     task::{Context, Poll, ready},
 };
 
-use mcp_driver::{
-    ByteReader, ByteWriter,
-    os::descriptor::{Reader, Writer},
-};
+use mcp_driver::{ByteReader, ByteWriter, os::descriptor::SharedFd};
 use tokio::io::{Interest, unix::AsyncFd};
 
-/// A descriptor that other processes may share, so it is not made non-blocking: its readiness is checked before each
-/// read and each write.
+/// A descriptor that other processes may share.
 pub(crate) struct Descriptor {
-    fd: OwnedFd,
+    fd: SharedFd,
     interest: Interest,
     /// The registration for readiness. Absent until it is first needed, and for files, which are always ready.
     watch: Option<AsyncFd<OwnedFd>>,
-    reader: Reader,
-    writer: Writer,
 }
 
 impl Descriptor {
     pub(crate) const fn new(fd: OwnedFd, interest: Interest) -> Self {
-        Self { fd, interest, watch: None, reader: Reader::new(true), writer: Writer::new(true) }
+        Self { fd: SharedFd::new(fd), interest, watch: None }
     }
 
     fn watch(&mut self) -> io::Result<()> {
         #[allow(deprecated, reason = "what is watched owns its descriptor, and the other way to say so is unsafe")]
-        match AsyncFd::with_interest(self.fd.try_clone()?, self.interest) {
-            Err(error) if error.kind() == ErrorKind::PermissionDenied => {
-                (self.reader, self.writer) = (Reader::new(false), Writer::new(false));
-            }
-            watch => self.watch = Some(watch?),
-        }
+        let watch = self.fd.watch(|fd| AsyncFd::with_interest(fd, self.interest));
+        self.watch = watch?;
         Ok(())
     }
 }
@@ -47,7 +37,7 @@ impl ByteReader for Descriptor {
                 Some(watch) => Some(ready!(watch.poll_read_ready(cx))?),
                 None => None,
             };
-            match (self.reader.try_read(&self.fd, buffer), &mut ready) {
+            match (self.fd.try_read(buffer), &mut ready) {
                 (Err(error), Some(ready)) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
                 (Err(error), None) if error.kind() == ErrorKind::WouldBlock => self.watch()?,
                 (read, _) => return Poll::Ready(read),
@@ -63,7 +53,7 @@ impl ByteWriter for Descriptor {
                 Some(watch) => Some(ready!(watch.poll_write_ready(cx))?),
                 None => None,
             };
-            match (self.writer.try_write(&self.fd, bytes), &mut ready) {
+            match (self.fd.try_write(bytes), &mut ready) {
                 (Err(error), Some(ready)) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
                 (Err(error), None) if error.kind() == ErrorKind::WouldBlock => self.watch()?,
                 (written, _) => return Poll::Ready(written),

@@ -13,7 +13,7 @@ use mcp_driver::{
     ByteReader, ByteWriter,
     os::{
         process::{ReadPipe, WritePipe},
-        stdio as standard,
+        stdio::open_stdio,
     },
 };
 use tokio::{
@@ -43,7 +43,7 @@ pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
 
 /// Returns the standard input and output of this process, and with `take` replaces them for other code.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
-    let (input, output) = if take { standard::take_stdio()? } else { standard::share_stdio()? };
+    let (input, output) = open_stdio(take)?;
     Ok((Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
 }
 

@@ -52,8 +52,8 @@ fn a_request_that_waits_for_a_refresh_does_not_wait_for_the_user() {
 fn asks_user_once_until_allow_authorization() {
     let server = Server::default();
     server.answer(usize::MAX);
-    let asked = Arc::new(AtomicUsize::new(0));
-    let (count, denies) = (asked.clone(), Arc::new(Watched::new(true)));
+    let requested = Arc::new(AtomicUsize::new(0));
+    let (count, denies) = (requested.clone(), Arc::new(Watched::new(true)));
     let may = denies.clone();
     let redirect_uri = Url::parse("http://127.0.0.1:1/callback").expect("a URL");
     let user_agent = Headless::new(redirect_uri, move |url: Url| {
@@ -72,7 +72,7 @@ fn asks_user_once_until_allow_authorization() {
         assert!(!block_on(oauth.challenged(&mut refusal)));
     }
     assert!(matches!(oauth.error(), Some(AuthError::Redirect(_))), "{:?}", oauth.error());
-    assert_eq!(asked.load(Ordering::Relaxed), 1, "a user who has refused is not asked again");
+    assert_eq!(requested.load(Ordering::Relaxed), 1, "a user who has refused is not asked again");
     denies.update(|denies| *denies = false);
     oauth.allow_authorization();
     let mut refusals: Vec<_> = (0..5).map(|_| send(&oauth).1).collect();
@@ -82,7 +82,7 @@ fn asks_user_once_until_allow_authorization() {
             scope.spawn(|| assert!(block_on(retry)));
         }
     });
-    assert_eq!((asked.load(Ordering::Relaxed), server.count("/register")), (2, 1));
+    assert_eq!((requested.load(Ordering::Relaxed), server.count("/register")), (2, 1));
     assert_eq!(send(&oauth).0, "Bearer canary-1");
     block_on(oauth.sign_out()).expect("it is in memory");
     assert_eq!(send(&oauth).0, "");
@@ -92,9 +92,9 @@ fn asks_user_once_until_allow_authorization() {
 fn retries_authorization_after_browser_failure() {
     let server = Server::default();
     server.answer(usize::MAX);
-    let asked = AtomicUsize::new(0);
+    let requested = AtomicUsize::new(0);
     let user_agent = Headless::new(redirect_uri(), move |url: Url| {
-        let answer = match asked.fetch_add(1, Ordering::Relaxed) {
+        let answer = match requested.fetch_add(1, Ordering::Relaxed) {
             0 => Err(io::Error::new(io::ErrorKind::NotFound, "no browser")),
             1 => Ok("code=canary-code&state=another".to_owned()),
             _ => Ok(consent(&url)),
@@ -114,8 +114,8 @@ fn user_is_asked_again_only_after_the_token_was_accepted() {
     for status in [None, Some(StatusCode::BAD_GATEWAY), Some(StatusCode::ACCEPTED)] {
         let server = Server::default();
         server.answer(usize::MAX);
-        let asked = Arc::new(AtomicUsize::new(0));
-        let count = asked.clone();
+        let requested = Arc::new(AtomicUsize::new(0));
+        let count = requested.clone();
         let user_agent = Headless::new(redirect_uri(), move |url: Url| {
             count.fetch_add(1, Ordering::Relaxed);
             async move { Ok(consent(&url)) }
@@ -131,7 +131,7 @@ fn user_is_asked_again_only_after_the_token_was_accepted() {
         }
         assert!(!block_on(oauth.challenged(&mut refusal)));
         let is_accepted = status == Some(StatusCode::ACCEPTED);
-        assert_eq!(asked.load(Ordering::Relaxed), 1 + usize::from(is_accepted), "{status:?}");
+        assert_eq!(requested.load(Ordering::Relaxed), 1 + usize::from(is_accepted), "{status:?}");
     }
 }
 

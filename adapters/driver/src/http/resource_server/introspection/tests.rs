@@ -181,13 +181,13 @@ fn cache_time_ends_with_the_token() {
 /// A client whose responses wait until they are let go, and how often it was asked.
 #[derive(Clone, Default)]
 struct Slow {
-    asked: Arc<AtomicU64>,
+    requests: Arc<AtomicU64>,
     is_open: Arc<AtomicBool>,
 }
 
 impl HttpFetch for Slow {
     fn fetch(&self, _: Request<Vec<u8>>, _: usize) -> Deferred<io::Result<Response<Vec<u8>>>> {
-        self.asked.fetch_add(1, Ordering::SeqCst);
+        self.requests.fetch_add(1, Ordering::SeqCst);
         let is_open = self.is_open.clone();
         Deferred::new(poll_fn(move |_| {
             let answer = || Ok(Response::new(active().to_string().into_bytes()));
@@ -206,14 +206,14 @@ fn lookups_are_shared_and_bounded() {
     let cx = &mut Context::from_waker(Waker::noop());
     let mut same: Vec<_> = (0..50).map(|_| ask(0)).collect();
     assert!(same.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
-    assert_eq!(slow.asked.load(Ordering::SeqCst), 1);
+    assert_eq!(slow.requests.load(Ordering::SeqCst), 1);
     let mut others: Vec<_> = (1..2 * MAX_LOOKUPS).map(ask).collect();
     assert!(others.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
-    assert_eq!(slow.asked.load(Ordering::SeqCst), MAX_LOOKUPS as u64);
+    assert_eq!(slow.requests.load(Ordering::SeqCst), MAX_LOOKUPS as u64);
     // Lookups of requests that leave make room for those that wait.
     drop(others.drain(..MAX_LOOKUPS - 1).collect::<Vec<_>>());
     assert!(others.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
-    assert_eq!(slow.asked.load(Ordering::SeqCst), 2 * MAX_LOOKUPS as u64 - 1);
+    assert_eq!(slow.requests.load(Ordering::SeqCst), 2 * MAX_LOOKUPS as u64 - 1);
     // The request that has asked leaves, and the others with its token go on.
     drop(same.remove(0));
     slow.is_open.store(true, Ordering::SeqCst);
@@ -221,7 +221,7 @@ fn lookups_are_shared_and_bounded() {
         assert!(matches!(call.as_mut().poll(cx), Poll::Ready(Ok(_))));
     }
     drop((same, others));
-    assert_eq!(slow.asked.load(Ordering::SeqCst), 2 * MAX_LOOKUPS as u64);
+    assert_eq!(slow.requests.load(Ordering::SeqCst), 2 * MAX_LOOKUPS as u64);
     assert!(lock(&verifier.0.state).lookups.is_empty());
 }
 

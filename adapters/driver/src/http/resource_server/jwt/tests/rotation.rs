@@ -32,7 +32,7 @@ fn clock<const N: usize>() -> Instant {
 #[derive(Clone, Default)]
 struct Server {
     body: Arc<Mutex<Option<Vec<u8>>>>,
-    asked: Arc<AtomicUsize>,
+    requests: Arc<AtomicUsize>,
 }
 
 impl Server {
@@ -40,15 +40,15 @@ impl Server {
         *self.body.lock().expect("no panic") = body;
     }
 
-    fn asked(&self) -> usize {
-        self.asked.load(Ordering::SeqCst)
+    fn requests(&self) -> usize {
+        self.requests.load(Ordering::SeqCst)
     }
 
     fn verifier<const N: usize>(&self) -> JwtVerifier {
         let server = self.clone();
         let client = move |request: Request<Vec<u8>>| {
             assert_eq!(request.uri(), "https://auth.example/keys");
-            server.asked.fetch_add(1, Ordering::SeqCst);
+            server.requests.fetch_add(1, Ordering::SeqCst);
             let body = server.body.lock().expect("no panic").clone();
             body.map(Response::new).ok_or_else(|| io::Error::other("it is down"))
         };
@@ -64,29 +64,29 @@ fn new_keys_are_fetched_once_per_interval() {
     let verifier = server.verifier::<0>();
     let verify = |signer: &Signer| verifier.verify(&Secret::new(signer.token())).wait().map(|_| ());
     server.publish(Some(set(&[one.jwk()])));
-    assert_eq!(server.asked(), 0, "they are fetched when they are needed");
-    assert_eq!((verify(&one), verify(&one), server.asked()), (Ok(()), Ok(()), 1));
+    assert_eq!(server.requests(), 0, "they are fetched when they are needed");
+    assert_eq!((verify(&one), verify(&one), server.requests()), (Ok(()), Ok(()), 1));
     server.publish(Some(set(&[one.jwk(), two.jwk()])));
     // Unknown keys, which any client can name, cause no more requests than one in each interval. Until the next one
     // they are not refused, as they may be new.
     for _ in 0..100 {
         assert_eq!(verify(&two), held());
     }
-    assert_eq!(server.asked(), 1);
+    assert_eq!(server.requests(), 1);
     pass(60);
-    assert_eq!((verify(&two), verify(&one), server.asked()), (Ok(()), Ok(()), 2));
-    assert_eq!((verify(&Signer::new("three")), server.asked()), (held(), 2));
+    assert_eq!((verify(&two), verify(&one), server.requests()), (Ok(()), Ok(()), 2));
+    assert_eq!((verify(&Signer::new("three")), server.requests()), (held(), 2));
     pass(60);
-    assert_eq!((verify(&Signer::new("three")), server.asked()), (Err(TokenError::UnknownKey), 3), "it is not new");
+    assert_eq!((verify(&Signer::new("three")), server.requests()), (Err(TokenError::UnknownKey), 3), "it is not new");
     // The fetch has shown that it is not there, so it is refused until the next one; another one may be new.
-    assert_eq!((verify(&Signer::new("three")), server.asked()), (Err(TokenError::UnknownKey), 3));
-    assert_eq!((verify(&Signer::new("four")), server.asked()), (held(), 3));
+    assert_eq!((verify(&Signer::new("three")), server.requests()), (Err(TokenError::UnknownKey), 3));
+    assert_eq!((verify(&Signer::new("four")), server.requests()), (held(), 3));
     // A key that was taken back is not used for more than an hour.
     server.publish(Some(set(&[two.jwk()])));
     pass(60 * 60 - 1);
-    assert_eq!((verify(&one), server.asked()), (Ok(()), 3));
+    assert_eq!((verify(&one), server.requests()), (Ok(()), 3));
     pass(1);
-    assert_eq!((verify(&one), server.asked()), (Err(TokenError::UnknownKey), 4));
+    assert_eq!((verify(&one), server.requests()), (Err(TokenError::UnknownKey), 4));
 }
 
 fn held() -> Result<(), TokenError> {
@@ -103,20 +103,20 @@ fn new_keys_are_not_refused_while_they_cannot_be_fetched() {
     PASSED[7].fetch_add(60, Ordering::SeqCst);
     server.publish(None);
     let down = || Err(TokenError::Unavailable("it is down".into()));
-    assert_eq!((verify(&two), verify(&two), verify(&one), server.asked()), (down(), down(), Ok(()), 2));
+    assert_eq!((verify(&two), verify(&two), verify(&one), server.requests()), (down(), down(), Ok(()), 2));
     PASSED[7].fetch_add(60, Ordering::SeqCst);
     server.publish(Some(set(&[one.jwk()])));
     assert_eq!(
-        (verify(&two), verify(&two), server.asked()),
+        (verify(&two), verify(&two), server.requests()),
         (Err(TokenError::UnknownKey), Err(TokenError::UnknownKey), 3)
     );
     // What the fetch before has found is not certain any more.
     PASSED[7].fetch_add(60, Ordering::SeqCst);
     server.publish(None);
-    assert_eq!((verify(&two), verify(&two), server.asked()), (down(), down(), 4));
+    assert_eq!((verify(&two), verify(&two), server.requests()), (down(), down(), 4));
     PASSED[7].fetch_add(60, Ordering::SeqCst);
     server.publish(Some(set(&[one.jwk(), two.jwk()])));
-    assert_eq!((verify(&two), server.asked()), (Ok(()), 5));
+    assert_eq!((verify(&two), server.requests()), (Ok(()), 5));
 }
 
 #[test]
@@ -152,20 +152,20 @@ fn keeps_keys_when_fetch_fails() {
     let verifier = server.verifier::<1>();
     let verify = || verifier.verify(&Secret::new(one.token())).wait().map(|_| ());
     let down = || Err(TokenError::Unavailable("it is down".into()));
-    assert_eq!((verify(), verify(), server.asked()), (down(), down(), 1));
+    assert_eq!((verify(), verify(), server.requests()), (down(), down(), 1));
     // Without keys no request can be served, so the next try is soon.
     pass(4);
-    assert_eq!((verify(), server.asked()), (down(), 1));
+    assert_eq!((verify(), server.requests()), (down(), 1));
     pass(1);
     server.publish(Some(set(&[one.jwk()])));
-    assert_eq!((verify(), server.asked()), (Ok(()), 2));
+    assert_eq!((verify(), server.requests()), (Ok(()), 2));
     let many = set(&vec![json!({"kty": "OKP"}); 10_000]);
     for (index, bad) in
         [None, Some(b"<html>".to_vec()), Some(many), Some(vec![b' '; KeySet::MAX_LEN + 1])].into_iter().enumerate()
     {
         server.publish(bad);
         pass(60 * 60);
-        assert_eq!((verify(), server.asked()), (Ok(()), 3 + index));
+        assert_eq!((verify(), server.requests()), (Ok(()), 3 + index));
     }
 }
 
@@ -176,17 +176,17 @@ fn retries_failed_fetches_and_keeps_keys_for_a_day() {
     let verifier = server.verifier::<3>();
     let verify = || verifier.verify(&Secret::new(one.token())).wait().map(|_| ());
     server.publish(Some(set(&[one.jwk()])));
-    assert_eq!((verify(), server.asked()), (Ok(()), 1));
+    assert_eq!((verify(), server.requests()), (Ok(()), 1));
     pass(60 * 60);
     server.publish(None);
-    assert_eq!((verify(), verify(), server.asked()), (Ok(()), Ok(()), 2));
+    assert_eq!((verify(), verify(), server.requests()), (Ok(()), Ok(()), 2));
     pass(60);
     server.publish(Some(set(&[two.jwk()])));
-    assert_eq!((verify(), server.asked()), (Err(TokenError::UnknownKey), 3), "the key was taken back");
+    assert_eq!((verify(), server.requests()), (Err(TokenError::UnknownKey), 3), "the key was taken back");
     let verify = || verifier.verify(&Secret::new(two.token())).wait().map(|_| ());
     server.publish(None);
     pass(24 * 60 * 60 - 1);
-    assert_eq!((verify(), server.asked()), (Ok(()), 4));
+    assert_eq!((verify(), server.requests()), (Ok(()), 4));
     pass(1);
     assert_eq!(verify(), Err(TokenError::Unavailable("it is down".into())));
 }
@@ -202,18 +202,18 @@ fn token_without_key_id_tries_all_keys() {
     let mut keys: Vec<_> = (1..MAX_TRIED).map(|_| Signer::new("other").jwk()).collect();
     keys.extend([last.jwk(), new.jwk()]);
     server.publish(Some(set(&keys)));
-    assert_eq!((verify(&last), server.asked()), (Ok(()), 1));
-    assert_eq!((verify(&new), server.asked()), (Err(TokenError::Signature), 1), "only so many are tried");
+    assert_eq!((verify(&last), server.requests()), (Ok(()), 1));
+    assert_eq!((verify(&new), server.requests()), (Err(TokenError::Signature), 1), "only so many are tried");
     server.publish(Some(set(&[last.jwk(), new.jwk()])));
-    assert_eq!((verify(&new), server.asked()), (Err(TokenError::Signature), 1));
+    assert_eq!((verify(&new), server.requests()), (Err(TokenError::Signature), 1));
     PASSED[4].fetch_add(60, Ordering::SeqCst);
-    assert_eq!((verify(&new), verify(&new), server.asked()), (Ok(()), Ok(()), 2));
-    assert_eq!((verify(&Signer::new("none")), server.asked()), (Err(TokenError::Signature), 2));
+    assert_eq!((verify(&new), verify(&new), server.requests()), (Ok(()), Ok(()), 2));
+    assert_eq!((verify(&Signer::new("none")), server.requests()), (Err(TokenError::Signature), 2));
     server.publish(None);
     PASSED[4].fetch_add(60, Ordering::SeqCst);
     let down = || Err(TokenError::Unavailable("it is down".into()));
     let none = Signer::new("none");
-    assert_eq!((verify(&none), verify(&none), verify(&new), server.asked()), (down(), down(), Ok(()), 3));
+    assert_eq!((verify(&none), verify(&none), verify(&new), server.requests()), (down(), down(), Ok(()), 3));
 }
 
 /// A client whose responses wait until they are let go.
@@ -225,7 +225,7 @@ struct Slow {
 
 impl HttpFetch for Slow {
     fn fetch(&self, _: Request<Vec<u8>>, _: usize) -> Deferred<io::Result<Response<Vec<u8>>>> {
-        self.server.asked.fetch_add(1, Ordering::SeqCst);
+        self.server.requests.fetch_add(1, Ordering::SeqCst);
         let slow = self.clone();
         Deferred::new(poll_fn(move |_| {
             if !slow.is_open.load(Ordering::SeqCst) {
@@ -264,7 +264,7 @@ fn concurrent_requests_share_one_fetch() {
         let Poll::Ready(verified) = pin!(request).poll(cx) else { panic!("the keys are there") };
         assert_eq!(verified.map(|_| ()), Ok(()));
     }
-    assert_eq!(slow.server.asked(), 1);
+    assert_eq!(slow.server.requests(), 1);
 }
 
 /// A peer without a valid token that connects and leaves again does not keep an old key in use.
@@ -289,7 +289,7 @@ fn dropped_request_does_not_stop_the_fetch() {
     assert!(next.as_mut().poll(cx).is_pending());
     slow.open(true);
     assert_eq!(next.as_mut().poll(cx).map_ok(|_| ()), Poll::Ready(Err(TokenError::UnknownKey)));
-    assert_eq!(slow.server.asked(), 2);
+    assert_eq!(slow.server.requests(), 2);
     // A fetch that was left long ago is begun again, as its response may be as old.
     PASSED[5].fetch_add(60 * 60, Ordering::SeqCst);
     slow.open(false);
@@ -297,7 +297,7 @@ fn dropped_request_does_not_stop_the_fetch() {
     PASSED[5].fetch_add(60, Ordering::SeqCst);
     slow.open(true);
     assert!(matches!(verify(&two).as_mut().poll(cx), Poll::Ready(Ok(_))));
-    assert_eq!(slow.server.asked(), 4);
+    assert_eq!(slow.server.requests(), 4);
 }
 
 #[test]
@@ -313,10 +313,10 @@ fn key_url_requires_https_or_loopback() {
 
 #[test]
 fn panicking_http_client_does_not_stop_fetches() {
-    let (one, asked) = (Signer::new("one"), AtomicUsize::new(0));
+    let (one, requests) = (Signer::new("one"), AtomicUsize::new(0));
     let body = set(&[one.jwk()]);
     let client = move |_: Request<Vec<u8>>| {
-        assert_ne!(asked.fetch_add(1, Ordering::SeqCst), 0, "it panics once");
+        assert_ne!(requests.fetch_add(1, Ordering::SeqCst), 0, "it panics once");
         Ok(Response::new(body.clone()))
     };
     let keys = KeySource::with_clock("https://auth.example/keys", Duration::from_secs(60), client, clock::<6>);

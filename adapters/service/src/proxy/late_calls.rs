@@ -1,0 +1,215 @@
+//! Calls that have ended without a response of the backend, which may still send messages about them.
+
+use std::{collections::BTreeSet, sync::Arc};
+
+use mcp_proto::{
+    connection::ClientRole,
+    protocol::Era,
+    rpc::{CallId, Timestamp},
+};
+
+use crate::{inbound::context::Context, outbound::peer::Peer};
+
+/// The most clients with such calls.
+const MAX_LATE: usize = 256;
+
+/// The most such calls of one client whose responses end the wait for them. With more of them, all of its calls count
+/// for the whole time.
+const MAX_LATE_CALLS: usize = 64;
+
+/// The number of a connection, and a call on it.
+pub(super) type CallKey = (u64, CallId);
+
+/// The client that sent a request: a session, or without a session a principal or a connection.
+pub(super) struct Client {
+    pub(super) connection: u64,
+    principal: Option<String>,
+}
+
+impl Client {
+    pub(super) fn of(context: &Context) -> Self {
+        Self { connection: context.shared.calls.number(), principal: principal_of(context).map(str::to_owned) }
+    }
+
+    /// Returns whether it has sent this request.
+    pub(super) fn has_sent(&self, context: &Context) -> bool {
+        let is_principal = || self.principal.as_deref().is_some_and(|own| principal_of(context) == Some(own));
+        self.connection == context.shared.calls.number() || is_principal()
+    }
+
+    pub(super) fn is(&self, other: &Self) -> bool {
+        self.connection == other.connection || self.principal.is_some() && self.principal == other.principal
+    }
+}
+
+/// Returns the principal of a client without a session.
+fn principal_of(context: &Context) -> Option<&str> {
+    let info = context.info();
+    info.principal.as_ref().filter(|_| info.version.era() == Era::Modern).map(|principal| &*principal.id)
+}
+
+/// Calls that have ended without a response of the backend.
+#[derive(Default)]
+pub(super) struct LateCalls {
+    of_clients: Vec<Late>,
+    /// The connection whose backend has responded to a call although it knew that the call has ended.
+    continues: Option<u64>,
+}
+
+/// The calls of one client.
+pub(super) struct Late {
+    /// The calls; `None` if they are too many to know all of them.
+    calls: Option<BTreeSet<CallId>>,
+    /// `None` stands for all other clients.
+    client: Option<Arc<Client>>,
+    /// The connection to the backend.
+    peer: Peer<ClientRole>,
+    end: End,
+    /// Until when they count at the latest.
+    max: Timestamp,
+    /// Until when they count, if the backend sends nothing that may be about them.
+    until: Timestamp,
+}
+
+/// Whether the backend knows that calls have ended.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum End {
+    Sent,
+    /// A response will show that it does.
+    Confirming,
+    Known,
+}
+
+impl Late {
+    fn is_on(&self, connection: u64) -> bool {
+        self.peer.calls().number() == connection
+    }
+
+    fn add(&mut self, call: Option<CallId>) {
+        match (&mut self.calls, call) {
+            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call),
+            _ => self.calls = None,
+        }
+    }
+}
+
+impl LateCalls {
+    /// Adds a call of a client. It counts until then at the latest.
+    pub(super) fn add(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, max: Timestamp) {
+        // A former connection has no messages any more.
+        self.of_clients.retain(|late| late.is_on(peer.calls().number()));
+        let known = self.of_clients.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
+        if let Some(known) = known {
+            known.max = known.max.max(max);
+            (known.until, known.end) = (known.max, End::Sent);
+            known.add(call);
+            return;
+        }
+        let has_room = self.of_clients.len() + 1 < MAX_LATE;
+        let client = has_room.then(|| Arc::new(client));
+        // Those of all other clients have no end but that of their time.
+        let calls = has_room.then(BTreeSet::new);
+        let mut late = Late { calls, client, peer: peer.clone(), end: End::Sent, max, until: max };
+        late.add(call);
+        self.of_clients.push(late);
+    }
+
+    /// Returns the clients. `None` stands for all clients.
+    pub(super) fn clients(&self) -> impl Iterator<Item = Option<Arc<Client>>> {
+        self.of_clients.iter().map(|late| late.client.clone())
+    }
+
+    /// Returns the connections.
+    pub(super) fn peers(&self) -> impl Iterator<Item = &Peer<ClientRole>> {
+        self.of_clients.iter().map(|late| &late.peer)
+    }
+
+    /// Begins a confirmation that the backend knows of the ends of calls. Returns whether one is needed.
+    pub(super) fn begin_confirmation(&mut self, connection: u64) -> bool {
+        let sent = self.of_clients.iter_mut().filter(|late| late.end == End::Sent && late.is_on(connection));
+        sent.map(|late| late.end = End::Confirming).count() > 0
+    }
+
+    /// Notes that the backend knows of the ends of the calls that the confirmation was for. They count until then, but
+    /// for the whole time if the backend has continued others.
+    pub(super) fn confirmed(&mut self, connection: u64, until: Timestamp) {
+        let continues = self.continues == Some(connection);
+        let confirming =
+            self.of_clients.iter_mut().filter(|late| late.end == End::Confirming && late.is_on(connection));
+        for late in confirming {
+            late.end = End::Known;
+            late.until = if continues { late.max } else { until.min(late.max) };
+        }
+    }
+
+    /// Makes all calls on a connection count until then, since the backend may have continued one of them.
+    pub(super) fn extend(&mut self, connection: u64, until: Timestamp) {
+        for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
+            late.until = late.until.max(until).min(late.max);
+        }
+    }
+
+    /// Notes that the backend has responded to a call. Returns the entry of its client if that was the last call.
+    pub(super) fn responded(&mut self, (connection, call): CallKey) -> Vec<Late> {
+        let known = self.of_clients.iter_mut().find_map(|late| {
+            let is_known = late.is_on(connection) && late.calls.as_mut().is_some_and(|calls| calls.remove(&call));
+            is_known.then_some(late.end)
+        });
+        if known.is_none_or(|end| end == End::Known) {
+            // It does not stop at a cancellation. So its other calls count for the whole time.
+            self.continues = Some(connection);
+            for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
+                late.until = late.max;
+            }
+        }
+        self.of_clients.extract_if(.., |late| late.calls.as_ref().is_some_and(BTreeSet::is_empty)).collect()
+    }
+
+    /// Removes the calls whose time is over.
+    pub(super) fn expire(&mut self, is_over: impl Fn(&Peer<ClientRole>, Timestamp) -> bool) -> Vec<Late> {
+        self.of_clients.extract_if(.., |late| is_over(&late.peer, late.until)).collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{server::service::Service, testing::TestClient};
+
+    fn client(connection: u64) -> Client {
+        Client { connection, principal: None }
+    }
+
+    const fn at(seconds: u64) -> Timestamp {
+        Timestamp::from_nanos(seconds * 1_000_000_000)
+    }
+
+    /// Returns the number of clients whose calls count at a time.
+    fn count(late: &LateCalls, now: Timestamp) -> usize {
+        late.of_clients.iter().filter(|late| now < late.until).count()
+    }
+
+    #[test]
+    fn only_confirmed_calls_end_before_their_time() {
+        let service = Service::builder("test", "1.0.0").build().expect("a service");
+        let server = TestClient::new(&service);
+        let (peer, mut late) = (server.server(), LateCalls::default());
+        let connection = peer.calls().number();
+        let add = |late: &mut LateCalls, number| late.add(client(number), None, &peer, at(60));
+        add(&mut late, 1);
+        assert_eq!(count(&late, at(59)), 1);
+        assert!(late.begin_confirmation(connection) && !late.begin_confirmation(connection));
+        // Another call ends after the ping was sent.
+        add(&mut late, 2);
+        late.confirmed(connection, at(5));
+        assert_eq!((count(&late, at(4)), count(&late, at(5)), count(&late, at(59))), (2, 1, 1));
+        assert!(late.begin_confirmation(connection));
+        late.confirmed(connection + 1, at(10));
+        assert_eq!(count(&late, at(59)), 1, "it is another connection");
+        late.confirmed(connection, at(10));
+        assert_eq!((count(&late, at(9)), count(&late, at(10))), (1, 0));
+        // Another call of the client has to be confirmed again.
+        add(&mut late, 1);
+        assert_eq!(count(&late, at(59)), 1);
+    }
+}
