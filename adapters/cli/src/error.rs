@@ -33,6 +33,11 @@ impl Failed {
         Self { exit: 3, why: why.into() }
     }
 
+    /// A program cannot be started.
+    pub(crate) fn start(program: &str, error: &io::Error) -> Self {
+        Self { exit: 3, why: format!("{program} cannot be started: {error}") }
+    }
+
     /// There is no connection.
     pub(crate) fn connection(error: &dyn Error) -> Self {
         Self { exit: 3, why: chain(error) }

@@ -9,6 +9,8 @@ mod error;
 mod generate;
 mod host;
 mod options;
+mod record;
+mod recorder;
 mod show;
 mod target;
 
@@ -17,11 +19,12 @@ use std::{io, process::ExitCode, sync::mpsc};
 use clap::{CommandFactory, Parser};
 use error::Failed;
 use options::{Command, Options};
+use recorder::RecordOptions;
 
 fn main() -> ExitCode {
     let options = Options::parse();
     match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failed) => {
             let why = failed.to_string();
             if !why.is_empty() {
@@ -32,13 +35,22 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<(), Failed> {
+fn run(options: &Options) -> Result<ExitCode, Failed> {
     let Options { command, connection } = options;
-    if let Command::Completions { shell } = command {
-        clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
-        return Ok(());
+    match command {
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
+            return Ok(ExitCode::SUCCESS);
+        }
+        Command::Record { output, no_mask, max_bytes, command } => {
+            let variables = target::variables(connection)?;
+            let (max_bytes, quiet) = (*max_bytes, connection.quiet);
+            let record = RecordOptions { output, is_masked: !no_mask, max_bytes, quiet, command, variables };
+            return recorder::record_stdio(&record);
+        }
+        _ => {}
     }
-    let Some(target) = command.target() else { return Ok(()) };
+    let Some(target) = command.target() else { return Ok(ExitCode::SUCCESS) };
     // Ends programs of servers on SIGINT, SIGTERM and SIGHUP.
     mcp_blocking::shutdown_on_signals()?;
     let (sender, notifications) = mpsc::sync_channel(1024);
@@ -48,5 +60,5 @@ fn run(options: &Options) -> Result<(), Failed> {
     drop(host);
     let outcome = commands::run(command, connection, &client, prints.then_some(&notifications));
     client.close();
-    outcome
+    outcome.map(|()| ExitCode::SUCCESS)
 }

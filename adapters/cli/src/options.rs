@@ -1,6 +1,6 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mcp_proto::protocol::VersionSet;
@@ -147,6 +147,25 @@ pub(crate) enum Command {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Records all messages between a client and a server, and changes none.
+    ///
+    /// Write it before the command of a server in the configuration of a client: `mcp record -o FILE -- COMMAND`. The
+    /// record is in JSON Lines: see docs/mcp.md. Values of passwords, tokens, keys and cookies are masked. The exit
+    /// code is that of the server, or 128 and the number of the signal that ended it.
+    Record {
+        /// The file, which must not exist: else a number is added to its name. `{time}` and `{pid}` are replaced.
+        #[arg(long, short, value_name = "FILE", default_value = "mcp-{time}-{pid}.jsonl")]
+        output: PathBuf,
+        /// Records secrets as they are.
+        #[arg(long)]
+        no_mask: bool,
+        /// The most bytes of the record. After them messages are forwarded and not recorded.
+        #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1024..))]
+        max_bytes: u64,
+        /// The program of the server, and its arguments.
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
     /// Prints the completions of a shell for this program.
     Completions {
         /// The shell.
@@ -165,7 +184,7 @@ impl Command {
             | Self::Complete { target, .. }
             | Self::Subscribe { target, .. }
             | Self::Generate { target, .. } => Some(target),
-            Self::Completions { .. } => None,
+            Self::Record { .. } | Self::Completions { .. } => None,
         }
     }
 }

@@ -48,12 +48,15 @@ pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) ->
     }
 }
 
+/// Returns the variables of `--env`.
+pub(crate) fn variables(options: &ConnectionOptions) -> Result<Vec<(&str, &str)>, Failed> {
+    // The text may be a secret.
+    let wrong = || Failed::usage("a variable of --env is not `NAME=VALUE`");
+    options.env.iter().map(|variable| variable.split_once('=').ok_or_else(wrong)).collect()
+}
+
 fn spawn(mut command: Command, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    for variable in &options.env {
-        let Some((name, value)) = variable.split_once('=') else {
-            // It may be a secret.
-            return Err(Failed::usage("a variable of --env is not `NAME=VALUE`"));
-        };
+    for (name, value) in variables(options)? {
         command = command.env(name, value);
     }
     command = if options.quiet { command.discard_stderr() } else { command.inherit_stderr() };

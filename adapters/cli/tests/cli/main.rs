@@ -2,6 +2,7 @@
 
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
+mod recorder;
 mod server;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
@@ -34,6 +35,9 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         return Ok(mcp_blocking::serve_stdio(&service)?);
     }
+    if given.first().is_some_and(|first| first == "--mirror") {
+        return Ok(recorder::mirror()?);
+    }
     let mut tests = Vec::new();
     for era in ["legacy", "modern"] {
         for (name, test) in TESTS {
@@ -43,7 +47,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             }));
         }
     }
-    for (name, test) in WITHOUT_ERA {
+    for &(name, test) in WITHOUT_ERA {
         tests.push(Trial::test(name, move || {
             test();
             Ok(())
@@ -78,11 +82,18 @@ const TESTS: [(&str, Test); 9] = [
     ("times_out", times_out),
 ];
 
-const WITHOUT_ERA: [(&str, fn()); 4] = [
+const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
     ("servers_of_a_file", servers_of_a_file),
     ("generated_module_is_current", generated_module_is_current),
     ("generated_client_calls_tools", generated_client_calls_tools),
+    ("record::records_every_byte", recorder::records_every_byte),
+    ("record::masks_secrets_of_sessions", recorder::masks_secrets_of_sessions),
+    ("record::nothing_is_lost_when_the_recorder_is_killed", recorder::nothing_is_lost_when_the_recorder_is_killed),
+    #[cfg(unix)]
+    ("record::the_end_of_the_server_is_recorded", recorder::the_end_of_the_server_is_recorded),
+    ("record::full_records_do_not_stop_messages", recorder::full_records_do_not_stop_messages),
+    ("record::wrong_recorders", recorder::wrong_recorders),
 ];
 
 fn lists(mcp: &Mcp) {
