@@ -67,7 +67,7 @@ pub(crate) fn run(
             subscribe(client, uris, *count, notifications, options)
         }
         Command::Generate { output, .. } => generate(client, output.as_deref()),
-        Command::Record { .. } | Command::Completions { .. } => Ok(()),
+        Command::Record { .. } | Command::Replay { .. } | Command::Completions { .. } => Ok(()),
     }
 }
 

@@ -8,9 +8,11 @@ mod commands;
 mod error;
 mod generate;
 mod host;
+mod messages;
 mod options;
 mod record;
 mod recorder;
+mod replay;
 mod show;
 mod target;
 
@@ -18,8 +20,9 @@ use std::{io, process::ExitCode, sync::mpsc};
 
 use clap::{CommandFactory, Parser};
 use error::Failed;
-use options::{Command, Options};
+use options::{Command, ConnectionOptions, Options};
 use recorder::RecordOptions;
+use replay::AgainstOptions;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -37,18 +40,8 @@ fn main() -> ExitCode {
 
 fn run(options: &Options) -> Result<ExitCode, Failed> {
     let Options { command, connection } = options;
-    match command {
-        Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
-            return Ok(ExitCode::SUCCESS);
-        }
-        Command::Record { output, no_mask, max_bytes, command } => {
-            let variables = target::variables(connection)?;
-            let (max_bytes, quiet) = (*max_bytes, connection.quiet);
-            let record = RecordOptions { output, is_masked: !no_mask, max_bytes, quiet, command, variables };
-            return recorder::record_stdio(&record);
-        }
-        _ => {}
+    if let Some(outcome) = run_without_target(command, connection) {
+        return outcome;
     }
     let Some(target) = command.target() else { return Ok(ExitCode::SUCCESS) };
     // Ends programs of servers on SIGINT, SIGTERM and SIGHUP.
@@ -61,4 +54,44 @@ fn run(options: &Options) -> Result<ExitCode, Failed> {
     let outcome = commands::run(command, connection, &client, prints.then_some(&notifications));
     client.close();
     outcome.map(|()| ExitCode::SUCCESS)
+}
+
+/// Runs a command that connects to no server. `None` is another command.
+fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Option<Result<ExitCode, Failed>> {
+    match command {
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
+            Some(Ok(ExitCode::SUCCESS))
+        }
+        Command::Record { output, no_mask, max_bytes, command } => {
+            let record = |variables| {
+                let (max_bytes, quiet) = (*max_bytes, connection.quiet);
+                recorder::record_stdio(&RecordOptions {
+                    output,
+                    is_masked: !no_mask,
+                    max_bytes,
+                    quiet,
+                    command,
+                    variables,
+                })
+            };
+            Some(target::variables(connection).and_then(record))
+        }
+        Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
+        Command::Replay { file, against: Some(command), ignore } => {
+            let play = |variables| {
+                replay::replay_against(&AgainstOptions {
+                    record: file,
+                    command,
+                    ignore,
+                    timeout: connection.timeout,
+                    json: connection.json,
+                    quiet: connection.quiet,
+                    variables,
+                })
+            };
+            Some(target::variables(connection).and_then(play))
+        }
+        _ => None,
+    }
 }

@@ -166,6 +166,20 @@ pub(crate) enum Command {
         #[arg(last = true, required = true, value_name = "COMMAND")]
         command: Vec<OsString>,
     },
+    /// Plays a record through the state machines of both sides, and prints each message with what it broke.
+    ///
+    /// The same record has the same output, byte for byte. Exit code 1: a rule of the specification was broken; with
+    /// --against, a response differs.
+    Replay {
+        /// The record, as `mcp record` writes it.
+        file: PathBuf,
+        /// Plays the client's side against this server instead, and compares its responses with those of the record.
+        #[arg(long, value_name = "COMMAND")]
+        against: Option<String>,
+        /// A member of responses that is not compared, wherever it is.
+        #[arg(long = "ignore", value_name = "MEMBER", requires = "against")]
+        ignore: Vec<String>,
+    },
     /// Prints the completions of a shell for this program.
     Completions {
         /// The shell.
@@ -184,7 +198,7 @@ impl Command {
             | Self::Complete { target, .. }
             | Self::Subscribe { target, .. }
             | Self::Generate { target, .. } => Some(target),
-            Self::Record { .. } | Self::Completions { .. } => None,
+            Self::Record { .. } | Self::Replay { .. } | Self::Completions { .. } => None,
         }
     }
 }

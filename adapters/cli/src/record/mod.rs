@@ -7,5 +7,5 @@ mod time;
 
 pub(crate) use entry::{Entry, Header, Origin, What};
 pub(crate) use mask::{Kind, Masker};
-pub(crate) use reader::{MAX_LINE, Reader};
+pub(crate) use reader::Reader;
 pub(crate) use time::{file_stamp, iso};

@@ -11,7 +11,7 @@ use crate::error::Failed;
 
 /// The longest line of a record. The recorder writes at most 64 KiB of bytes into one, which grow to 384 KiB if all are
 /// control characters.
-pub(crate) const MAX_LINE: usize = 16 << 20;
+const MAX_LINE: usize = 16 << 20;
 
 /// A record that is being read.
 #[derive(Debug)]

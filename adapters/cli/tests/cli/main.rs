@@ -3,6 +3,7 @@
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
 mod recorder;
+mod replay;
 mod server;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
@@ -40,7 +41,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     }
     let mut tests = Vec::new();
     for era in ["legacy", "modern"] {
-        for (name, test) in TESTS {
+        for &(name, test) in TESTS {
             tests.push(Trial::test(format!("{era}::{name}"), move || {
                 test(&|arguments| mcp(&[&["--era", era], arguments].concat()));
                 Ok(())
@@ -70,7 +71,7 @@ fn mcp(arguments: &[&str]) -> Output {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-const TESTS: [(&str, Test); 9] = [
+const TESTS: &[(&str, Test)] = &[
     ("lists", lists),
     ("calls", calls),
     ("failures_have_exit_codes", failures_have_exit_codes),
@@ -80,6 +81,8 @@ const TESTS: [(&str, Test); 9] = [
     ("prompts_and_completes", prompts_and_completes),
     ("subscribes", subscribes),
     ("times_out", times_out),
+    ("replay::own_sessions_break_no_rule", replay::own_sessions_break_no_rule),
+    ("replay::responses_are_compared", replay::responses_are_compared),
 ];
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
@@ -94,6 +97,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("record::the_end_of_the_server_is_recorded", recorder::the_end_of_the_server_is_recorded),
     ("record::full_records_do_not_stop_messages", recorder::full_records_do_not_stop_messages),
     ("record::wrong_recorders", recorder::wrong_recorders),
+    ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
+    ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
+    ("replay::requests_without_a_response", replay::requests_without_a_response),
+    ("replay::wrong_records", replay::wrong_records),
 ];
 
 fn lists(mcp: &Mcp) {
