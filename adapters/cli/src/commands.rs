@@ -67,7 +67,8 @@ pub(crate) fn run(
             subscribe(client, uris, *count, notifications, options)
         }
         Command::Generate { output, .. } => generate(client, output.as_deref()),
-        Command::Record { .. } | Command::Replay { .. } | Command::Completions { .. } => Ok(()),
+        // They have no connection.
+        Command::Record { .. } | Command::Replay { .. } | Command::Trace { .. } | Command::Completions { .. } => Ok(()),
     }
 }
 

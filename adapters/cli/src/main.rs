@@ -15,6 +15,7 @@ mod recorder;
 mod replay;
 mod show;
 mod target;
+mod trace;
 
 use std::{io, process::ExitCode, sync::mpsc};
 
@@ -77,6 +78,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             };
             Some(target::variables(connection).and_then(record))
         }
+        Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
         Command::Replay { file, against: Some(command), ignore } => {
             let play = |variables| {

@@ -180,6 +180,14 @@ pub(crate) enum Command {
         #[arg(long = "ignore", value_name = "MEMBER", requires = "against")]
         ignore: Vec<String>,
     },
+    /// Draws a record: as a page that loads nothing (.html), or as an image (.svg).
+    Trace {
+        /// The record, as `mcp record` writes it.
+        file: PathBuf,
+        /// The file to write. The end of its name is .html or .svg.
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
     /// Prints the completions of a shell for this program.
     Completions {
         /// The shell.
@@ -198,7 +206,7 @@ impl Command {
             | Self::Complete { target, .. }
             | Self::Subscribe { target, .. }
             | Self::Generate { target, .. } => Some(target),
-            Self::Record { .. } | Self::Replay { .. } | Self::Completions { .. } => None,
+            Self::Record { .. } | Self::Replay { .. } | Self::Trace { .. } | Self::Completions { .. } => None,
         }
     }
 }

@@ -115,6 +115,7 @@ pub const CRATES: [Crate; 7] = [
             &["record"],
             &["messages"],
             &["generate", "recorder", "replay"],
+            &["trace"],
             &["host", "target"],
             &["commands"],
             &["main"],

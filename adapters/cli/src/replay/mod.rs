@@ -11,7 +11,7 @@ use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 pub(crate) use against::{AgainstOptions, replay_against};
 use finding::Finding;
-use judge::{Judge, read_setup};
+pub(crate) use judge::{Judge, read_setup};
 use report::Report;
 
 use crate::{

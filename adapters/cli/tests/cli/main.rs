@@ -5,6 +5,7 @@ mod generated;
 mod recorder;
 mod replay;
 mod server;
+mod trace;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
 
@@ -101,6 +102,9 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
     ("replay::requests_without_a_response", replay::requests_without_a_response),
     ("replay::wrong_records", replay::wrong_records),
+    ("trace::pages_load_nothing_and_escape_texts", trace::pages_load_nothing_and_escape_texts),
+    ("trace::sizes_are_linear", trace::sizes_are_linear),
+    ("trace::wrong_outputs", trace::wrong_outputs),
 ];
 
 fn lists(mcp: &Mcp) {
