@@ -1,9 +1,12 @@
 //! `mcp`: a client of Model Context Protocol servers for the command line and for scripts.
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
-//! client of `host`. `generate` writes typed clients.
+//! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
+//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge` and `bench` use any server.
 
 mod arguments;
+mod bench;
+mod bridge;
 mod commands;
 mod error;
 mod generate;
@@ -19,11 +22,13 @@ mod trace;
 
 use std::{io, process::ExitCode, sync::mpsc};
 
+use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
 use error::Failed;
 use options::{Command, ConnectionOptions, Options};
 use recorder::RecordOptions;
 use replay::AgainstOptions;
+use target::Target;
 
 fn main() -> ExitCode {
     let options = Options::parse();
@@ -54,7 +59,7 @@ fn run(options: &Options) -> Result<ExitCode, Failed> {
     drop(host);
     let outcome = commands::run(command, connection, &client, prints.then_some(&notifications));
     client.close();
-    outcome.map(|()| ExitCode::SUCCESS)
+    outcome
 }
 
 /// Runs a command that connects to no server. `None` is another command.
@@ -77,6 +82,14 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
                 })
             };
             Some(target::variables(connection).and_then(record))
+        }
+        Command::Bridge { target, listen, shared, name, command } => {
+            let server = match target {
+                Some(target) => Target::parse(target, connection),
+                None => Target::of_words(command, connection),
+            };
+            let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
+            Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
         }
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),

@@ -117,6 +117,7 @@ pub const CRATES: [Crate; 7] = [
             &["generate", "recorder", "replay"],
             &["trace"],
             &["host", "target"],
+            &["bench", "bridge"],
             &["commands"],
             &["main"],
         ],

@@ -1,5 +1,7 @@
 //! Tests of `mcp` with a server that is this program itself: `cli --serve` over standard input and output.
 
+mod bench;
+mod bridge;
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
 mod recorder;
@@ -84,6 +86,9 @@ const TESTS: &[(&str, Test)] = &[
     ("times_out", times_out),
     ("replay::own_sessions_break_no_rule", replay::own_sessions_break_no_rule),
     ("replay::responses_are_compared", replay::responses_are_compared),
+    ("bench::measures_calls", bench::measures_calls),
+    ("bridge::carries_all_messages", bridge::carries_all_messages),
+    ("bridge::carries_subscriptions", bridge::carries_subscriptions),
 ];
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
@@ -105,6 +110,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::pages_load_nothing_and_escape_texts", trace::pages_load_nothing_and_escape_texts),
     ("trace::sizes_are_linear", trace::sizes_are_linear),
     ("trace::wrong_outputs", trace::wrong_outputs),
+    ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
+    ("bridge::wrong_bridges", bridge::wrong_bridges),
+    #[cfg(unix)]
+    ("bridge::servers_are_restarted", bridge::servers_are_restarted),
 ];
 
 fn lists(mcp: &Mcp) {
