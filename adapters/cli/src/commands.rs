@@ -3,6 +3,7 @@
 use std::{
     fs,
     path::Path,
+    process::ExitCode,
     sync::mpsc::{Receiver, RecvTimeoutError},
     time::Duration,
 };
@@ -15,10 +16,11 @@ use mcp_proto::{
     },
 };
 use mcp_service::{Subscription, block_on};
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use crate::{
     arguments,
+    bench::{self, BenchOptions},
     error::Failed,
     generate::{ToolSchema, module},
     options::{Command, ConnectionOptions, ListKind},
@@ -31,24 +33,24 @@ pub(crate) fn run(
     options: &ConnectionOptions,
     client: &Client,
     notifications: Option<&Receiver<Value>>,
-) -> Result<(), Failed> {
+) -> Result<ExitCode, Failed> {
     match command {
-        Command::List { kinds, .. } => list(client, kinds, options),
-        Command::Call { tool, arguments, .. } => call(client, tool, arguments, options),
+        Command::List { kinds, .. } => list(client, kinds, options)?,
+        Command::Call { tool, arguments, .. } => call(client, tool, arguments, options)?,
         Command::Read { uri, .. } => {
             let result = client.read_resource(uri)?.wait()?;
-            if options.json { show::json(&result) } else { show::contents(&result.contents) }
+            if options.json { show::json(&result)? } else { show::contents(&result.contents)? }
         }
         Command::Prompt { name, arguments, .. } => {
             let result = client.get_prompt(name, arguments::texts(arguments)?)?.wait()?;
             if options.json {
-                return show::json(&result);
+                show::json(&result)?;
+                return Ok(ExitCode::SUCCESS);
             }
             for message in &result.messages {
                 show::line(&format!("{}:", message.role))?;
                 show::content(std::slice::from_ref(&message.content))?;
             }
-            Ok(())
         }
         Command::Complete { of, argument, value, known, .. } => {
             let reference: CompletionReference = if of.contains("://") || of.contains('{') {
@@ -58,17 +60,39 @@ pub(crate) fn run(
             };
             let result = client.complete(reference, argument, value, arguments::texts(known)?)?.wait()?;
             if options.json {
-                return show::json(&result);
+                show::json(&result)?;
+            } else {
+                result.completion.values.iter().try_for_each(|value| show::line(&show::printable(value)))?;
             }
-            result.completion.values.iter().try_for_each(|value| show::line(&show::printable(value)))
         }
         Command::Subscribe { uris, count, .. } => {
-            let Some(notifications) = notifications else { return Ok(()) };
-            subscribe(client, uris, *count, notifications, options)
+            if let Some(notifications) = notifications {
+                subscribe(client, uris, *count, notifications, options)?;
+            }
         }
-        Command::Generate { output, .. } => generate(client, output.as_deref()),
-        Command::Completions { .. } => Ok(()),
+        Command::Generate { output, .. } => generate(client, output.as_deref())?,
+        Command::Bench { tool, arguments, calls, concurrency, any_answer, svg, .. } => {
+            return bench::bench(
+                client,
+                &BenchOptions {
+                    tool,
+                    arguments: tool_arguments(client, tool, arguments)?,
+                    calls: *calls,
+                    concurrency,
+                    any_answer: *any_answer,
+                    svg: svg.as_deref(),
+                    json: options.json,
+                },
+            );
+        }
+        // They have no connection.
+        Command::Bridge { .. }
+        | Command::Record { .. }
+        | Command::Replay { .. }
+        | Command::Trace { .. }
+        | Command::Completions { .. } => {}
     }
+    Ok(ExitCode::SUCCESS)
 }
 
 fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Result<(), Failed> {
@@ -126,7 +150,8 @@ fn show_item<T: Encode>(
     if options.json { show::json(item) } else { show::item(name, description) }
 }
 
-fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptions) -> Result<(), Failed> {
+/// Reads the arguments of a tool by its schema.
+fn tool_arguments(client: &Client, name: &str, given: &[String]) -> Result<Map<String, Value>, Failed> {
     let is_whole = matches!(given, [whole] if whole.starts_with(['{', '@']) || whole == "-");
     let schema = if given.is_empty() || is_whole {
         Value::Null
@@ -138,7 +163,11 @@ fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptio
             None => Value::Null,
         }
     };
-    let arguments = arguments::of_tool(given, &schema)?;
+    arguments::of_tool(given, &schema)
+}
+
+fn call(client: &Client, name: &str, given: &[String], options: &ConnectionOptions) -> Result<(), Failed> {
+    let arguments = tool_arguments(client, name, given)?;
     let peer = if options.quiet { (**client).clone() } else { client.logging(LoggingLevel::Info) };
     let quiet = options.quiet;
     let result = peer.call_tool(name, arguments)?.wait_with(|progress| {

@@ -33,6 +33,16 @@ impl Failed {
         Self { exit: 3, why: why.into() }
     }
 
+    /// The server has not responded in time.
+    pub(crate) fn timeout(why: impl Into<String>) -> Self {
+        Self { exit: 5, why: why.into() }
+    }
+
+    /// A program cannot be started.
+    pub(crate) fn start(program: &str, error: &io::Error) -> Self {
+        Self { exit: 3, why: format!("{program} cannot be started: {error}") }
+    }
+
     /// There is no connection.
     pub(crate) fn connection(error: &dyn Error) -> Self {
         Self { exit: 3, why: chain(error) }

@@ -1,27 +1,39 @@
 //! `mcp`: a client of Model Context Protocol servers for the command line and for scripts.
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
-//! client of `host`. `generate` writes typed clients.
+//! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
+//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge` and `bench` use any server.
 
 mod arguments;
+mod bench;
+mod bridge;
 mod commands;
 mod error;
 mod generate;
 mod host;
+mod messages;
 mod options;
+mod record;
+mod recorder;
+mod replay;
 mod show;
 mod target;
+mod trace;
 
 use std::{io, process::ExitCode, sync::mpsc};
 
+use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
 use error::Failed;
-use options::{Command, Options};
+use options::{Command, ConnectionOptions, Options};
+use recorder::RecordOptions;
+use replay::AgainstOptions;
+use target::Target;
 
 fn main() -> ExitCode {
     let options = Options::parse();
     match run(&options) {
-        Ok(()) => ExitCode::SUCCESS,
+        Ok(code) => code,
         Err(failed) => {
             let why = failed.to_string();
             if !why.is_empty() {
@@ -32,13 +44,12 @@ fn main() -> ExitCode {
     }
 }
 
-fn run(options: &Options) -> Result<(), Failed> {
+fn run(options: &Options) -> Result<ExitCode, Failed> {
     let Options { command, connection } = options;
-    if let Command::Completions { shell } = command {
-        clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
-        return Ok(());
+    if let Some(outcome) = run_without_target(command, connection) {
+        return outcome;
     }
-    let Some(target) = command.target() else { return Ok(()) };
+    let Some(target) = command.target() else { return Ok(ExitCode::SUCCESS) };
     // Ends programs of servers on SIGINT, SIGTERM and SIGHUP.
     mcp_blocking::shutdown_on_signals()?;
     let (sender, notifications) = mpsc::sync_channel(1024);
@@ -49,4 +60,53 @@ fn run(options: &Options) -> Result<(), Failed> {
     let outcome = commands::run(command, connection, &client, prints.then_some(&notifications));
     client.close();
     outcome
+}
+
+/// Runs a command that connects to no server. `None` is another command.
+fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Option<Result<ExitCode, Failed>> {
+    match command {
+        Command::Completions { shell } => {
+            clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
+            Some(Ok(ExitCode::SUCCESS))
+        }
+        Command::Record { output, no_mask, max_bytes, command } => {
+            let record = |variables| {
+                let (max_bytes, quiet) = (*max_bytes, connection.quiet);
+                recorder::record_stdio(&RecordOptions {
+                    output,
+                    is_masked: !no_mask,
+                    max_bytes,
+                    quiet,
+                    command,
+                    variables,
+                })
+            };
+            Some(target::variables(connection).and_then(record))
+        }
+        Command::Bridge { target, listen, shared, name, command } => {
+            let server = match target {
+                Some(target) => Target::parse(target, connection),
+                None => Target::of_words(command, connection),
+            };
+            let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
+            Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
+        }
+        Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
+        Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
+        Command::Replay { file, against: Some(command), ignore } => {
+            let play = |variables| {
+                replay::replay_against(&AgainstOptions {
+                    record: file,
+                    command,
+                    ignore,
+                    timeout: connection.timeout,
+                    json: connection.json,
+                    quiet: connection.quiet,
+                    variables,
+                })
+            };
+            Some(target::variables(connection).and_then(play))
+        }
+        _ => None,
+    }
 }

@@ -1,16 +1,16 @@
 //! The command line.
 
-use std::{path::PathBuf, time::Duration};
+use std::{ffi::OsString, path::PathBuf, time::Duration};
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 use mcp_proto::protocol::VersionSet;
 
-/// A client of Model Context Protocol servers.
+/// A client of Model Context Protocol servers, that also records, replays, draws, measures and bridges them.
 ///
 /// TARGET is an http or https URL, the name of a server in the file of --config, or a command line such as
 /// 'npx -y @modelcontextprotocol/server-everything'.
 ///
-/// Exit codes: 0 success, 1 the tool has failed, 2 wrong usage, 3 no connection, 4 the server refused the request,
+/// Exit codes: 0 success, 1 the tool has failed or something is wrong (see the command), 2 wrong usage, 3 no connection, 4 the server refused the request,
 /// 5 timeout.
 #[derive(Debug, Parser)]
 #[command(name = "mcp", version, max_term_width = 100)]
@@ -147,6 +147,91 @@ pub(crate) enum Command {
         #[arg(long, short, value_name = "FILE")]
         output: Option<PathBuf>,
     },
+    /// Records all messages between a client and a server, and changes none.
+    ///
+    /// Write it before the command of a server in the configuration of a client: `mcp record -o FILE -- COMMAND`. The
+    /// record is in JSON Lines: see docs/mcp.md. Values of passwords, tokens, keys and cookies are masked. The exit
+    /// code is that of the server, or 128 and the number of the signal that ended it.
+    Record {
+        /// The file, which must not exist: else a number is added to its name. `{time}` and `{pid}` are replaced.
+        #[arg(long, short, value_name = "FILE", default_value = "mcp-{time}-{pid}.jsonl")]
+        output: PathBuf,
+        /// Records secrets as they are.
+        #[arg(long)]
+        no_mask: bool,
+        /// The most bytes of the record. After them messages are forwarded and not recorded.
+        #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1024..))]
+        max_bytes: u64,
+        /// The program of the server, and its arguments.
+        #[arg(last = true, required = true, value_name = "COMMAND")]
+        command: Vec<OsString>,
+    },
+    /// Plays a record through the state machines of both sides, and prints each message with what it broke.
+    ///
+    /// The same record has the same output, byte for byte. Exit code 1: a rule of the specification was broken; with
+    /// --against, a response differs.
+    Replay {
+        /// The record, as `mcp record` writes it.
+        file: PathBuf,
+        /// Plays the client's side against this server instead, and compares its responses with those of the record.
+        #[arg(long, value_name = "COMMAND")]
+        against: Option<String>,
+        /// A member of responses that is not compared, wherever it is.
+        #[arg(long = "ignore", value_name = "MEMBER", requires = "against")]
+        ignore: Vec<String>,
+    },
+    /// Draws a record: as a page that loads nothing (.html), or as an image (.svg).
+    Trace {
+        /// The record, as `mcp record` writes it.
+        file: PathBuf,
+        /// The file to write. The end of its name is .html or .svg.
+        #[arg(long, short, value_name = "FILE")]
+        output: PathBuf,
+    },
+    /// Offers a server over another transport, and in all revisions.
+    ///
+    /// Without --listen over standard input and output, with it over HTTP: Streamable HTTP at /mcp and HTTP+SSE at
+    /// /sse. Requests of the server for input, progress, cancellation, log messages and subscriptions are carried.
+    Bridge {
+        /// The server, unless there is a COMMAND.
+        #[arg(required_unless_present = "command")]
+        target: Option<String>,
+        /// The address to listen at, such as 127.0.0.1:8000.
+        #[arg(long, value_name = "ADDRESS")]
+        listen: Option<String>,
+        /// Lets all clients of --listen share one connection to the server.
+        #[arg(long)]
+        shared: bool,
+        /// The name of the server that clients see.
+        #[arg(long, default_value = "mcp-bridge")]
+        name: String,
+        /// The program of the server, and its arguments.
+        #[arg(last = true, value_name = "COMMAND", conflicts_with = "target")]
+        command: Vec<String>,
+    },
+    /// Measures calls of a tool: calls per second and latencies, with each result checked.
+    ///
+    /// Exit code 1: a call failed, or had another result than the first one.
+    Bench {
+        /// The server.
+        target: String,
+        /// The tool.
+        tool: String,
+        /// The arguments, as those of `call`.
+        arguments: Vec<String>,
+        /// The calls at each concurrency.
+        #[arg(long, value_name = "COUNT", default_value_t = 1000, value_parser = clap::value_parser!(u64).range(1..=1_000_000))]
+        calls: u64,
+        /// How many calls are in flight at once: one measurement for each.
+        #[arg(long, value_name = "COUNT", value_delimiter = ',', default_value = "1,4,16", value_parser = concurrency)]
+        concurrency: Vec<usize>,
+        /// Accepts results that differ from the first one, unless they are errors.
+        #[arg(long)]
+        any_answer: bool,
+        /// Writes an image of the latencies.
+        #[arg(long, value_name = "FILE")]
+        svg: Option<PathBuf>,
+    },
     /// Prints the completions of a shell for this program.
     Completions {
         /// The shell.
@@ -164,8 +249,13 @@ impl Command {
             | Self::Prompt { target, .. }
             | Self::Complete { target, .. }
             | Self::Subscribe { target, .. }
-            | Self::Generate { target, .. } => Some(target),
-            Self::Completions { .. } => None,
+            | Self::Generate { target, .. }
+            | Self::Bench { target, .. } => Some(target),
+            Self::Bridge { .. }
+            | Self::Record { .. }
+            | Self::Replay { .. }
+            | Self::Trace { .. }
+            | Self::Completions { .. } => None,
         }
     }
 }
@@ -189,4 +279,11 @@ impl ListKind {
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
     Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+}
+
+fn concurrency(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number @ 1..=256) => Ok(number),
+        _ => Err("not a number from 1 to 256".to_owned()),
+    }
 }

@@ -3,7 +3,7 @@
 use std::{env, fs};
 
 use mcp_blocking::{
-    Client, Command,
+    Client, Command, Error,
     http::{ClientOptions, Connector},
 };
 use mcp_driver::http::seed;
@@ -17,50 +17,87 @@ use crate::{error::Failed, options::ConnectionOptions};
 /// The variable of the environment with a bearer token.
 const TOKEN: &str = "MCP_BEARER_TOKEN";
 
-/// Connects to a target.
-pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    if target.starts_with("http://") || target.starts_with("https://") {
-        let address = ClientOptions::new(target, seed()).map_err(|error| Failed::usage(error.to_string()))?;
-        return connect_http(address, options, host);
+/// A server that can be connected to, as often as needed.
+#[derive(Debug)]
+pub(crate) enum Target {
+    /// A program to start.
+    Program(Command),
+    /// An address.
+    Http { address: Box<ClientOptions>, bearer: Option<String> },
+}
+
+impl Target {
+    /// Reads a target: a URL, a name in the file of `--config`, or a command line.
+    pub(crate) fn parse(target: &str, options: &ConnectionOptions) -> Result<Self, Failed> {
+        if target.starts_with("http://") || target.starts_with("https://") {
+            let address = ClientOptions::new(target, seed()).map_err(|error| Failed::usage(error.to_string()))?;
+            return http(address, options);
+        }
+        if let Some(path) = &options.config {
+            let text = fs::read_to_string(path)
+                .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
+            let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
+            return match config.get(target) {
+                Some(ServerConfig::Stdio(command)) => program(command.into(), options),
+                Some(ServerConfig::Http(config)) => {
+                    http(mcp_driver::http_options(config, seed()).map_err(|error| Failed::connection(&error))?, options)
+                }
+                Some(_) => Err(Failed::usage(format!("`{target}` is a server of an unknown kind"))),
+                None => {
+                    let names: Vec<_> = config.servers().map(|(name, _)| name).collect();
+                    let why = format!("{} has no server `{target}`, but {}", path.display(), names.join(", "));
+                    Err(Failed::usage(why))
+                }
+            };
+        }
+        let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
+        Self::of_words(&words, options)
     }
-    if let Some(path) = &options.config {
-        let text = fs::read_to_string(path)
-            .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
-        let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
-        return match config.get(target) {
-            Some(ServerConfig::Stdio(program)) => spawn(program.into(), options, host),
-            Some(ServerConfig::Http(http)) => {
-                let address = mcp_driver::http_options(http, seed()).map_err(|error| Failed::connection(&error))?;
-                connect_http(address, options, host)
-            }
-            Some(_) => Err(Failed::usage(format!("`{target}` is a server of an unknown kind"))),
-            None => {
-                let names: Vec<_> = config.servers().map(|(name, _)| name).collect();
-                let why = format!("{} has no server `{target}`, but {}", path.display(), names.join(", "));
-                Err(Failed::usage(why))
-            }
-        };
+
+    /// Returns the program of a command line that is split into words.
+    pub(crate) fn of_words(words: &[String], options: &ConnectionOptions) -> Result<Self, Failed> {
+        match words.split_first() {
+            Some((first, arguments)) => program(Command::new(first).args(arguments), options),
+            None => Err(Failed::usage("the target is empty")),
+        }
     }
-    let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
-    match words.split_first() {
-        Some((program, arguments)) => spawn(Command::new(program).args(arguments), options, host),
-        None => Err(Failed::usage("the target is empty")),
+
+    /// Opens a connection.
+    pub(crate) fn connect(&self, host: &Host) -> Result<Client, Error> {
+        match self {
+            Self::Program(command) => Client::spawn(command.clone(), host),
+            Self::Http { address, bearer } => {
+                let mut connector = Connector::with_client_options((**address).clone());
+                if let Some(token) = bearer {
+                    connector = connector.bearer(token)?;
+                }
+                connector.connect(host)
+            }
+        }
     }
 }
 
-fn spawn(mut command: Command, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    for variable in &options.env {
-        let Some((name, value)) = variable.split_once('=') else {
-            // It may be a secret.
-            return Err(Failed::usage("a variable of --env is not `NAME=VALUE`"));
-        };
+/// Connects to a target.
+pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
+    Target::parse(target, options)?.connect(host).map_err(|error| Failed::connection(&error))
+}
+
+/// Returns the variables of `--env`.
+pub(crate) fn variables(options: &ConnectionOptions) -> Result<Vec<(&str, &str)>, Failed> {
+    // The text may be a secret.
+    let wrong = || Failed::usage("a variable of --env is not `NAME=VALUE`");
+    options.env.iter().map(|variable| variable.split_once('=').ok_or_else(wrong)).collect()
+}
+
+fn program(mut command: Command, options: &ConnectionOptions) -> Result<Target, Failed> {
+    for (name, value) in variables(options)? {
         command = command.env(name, value);
     }
     command = if options.quiet { command.discard_stderr() } else { command.inherit_stderr() };
-    Client::spawn(command, host).map_err(|error| Failed::connection(&error))
+    Ok(Target::Program(command))
 }
 
-fn connect_http(mut address: ClientOptions, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
+fn http(mut address: ClientOptions, options: &ConnectionOptions) -> Result<Target, Failed> {
     for header in &options.headers {
         // It may be a secret, unless it has a name.
         let Some((name, value)) = header.split_once(':') else {
@@ -71,9 +108,6 @@ fn connect_http(mut address: ClientOptions, options: &ConnectionOptions, host: &
         let (Ok(name), Ok(value)) = (name, value) else { return Err(wrong()) };
         address.headers.append::<http::HeaderName>(name, value);
     }
-    let mut connector = Connector::with_client_options(address);
-    if let Some(token) = options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
-        connector = connector.bearer(&token).map_err(|error| Failed::connection(&error))?;
-    }
-    connector.connect(host).map_err(|error| Failed::connection(&error))
+    let bearer = options.bearer.clone().or_else(|| env::var(TOKEN).ok());
+    Ok(Target::Http { address: Box::new(address), bearer })
 }

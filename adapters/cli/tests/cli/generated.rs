@@ -60,6 +60,16 @@ impl Tools {
         self.peer.call_tool("work", ())?.await
     }
 
+    /// Calls the tool 'ticket'.
+    pub async fn ticket(&self) -> Result<CallToolResult, CallError> {
+        self.peer.call_tool("ticket", ())?.await
+    }
+
+    /// Calls the tool 'touch'.
+    pub async fn touch(&self) -> Result<CallToolResult, CallError> {
+        self.peer.call_tool("touch", ())?.await
+    }
+
     /// Calls the tool 'data'.
     pub async fn data(&self) -> Result<CallToolResult, CallError> {
         self.peer.call_tool("data", ())?.await

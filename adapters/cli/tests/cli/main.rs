@@ -1,8 +1,13 @@
 //! Tests of `mcp` with a server that is this program itself: `cli --serve` over standard input and output.
 
+mod bench;
+mod bridge;
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
+mod recorder;
+mod replay;
 mod server;
+mod trace;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
 
@@ -34,16 +39,19 @@ fn main() -> Result<(), Box<dyn Error>> {
         }
         return Ok(mcp_blocking::serve_stdio(&service)?);
     }
+    if given.first().is_some_and(|first| first == "--mirror") {
+        return Ok(recorder::mirror()?);
+    }
     let mut tests = Vec::new();
     for era in ["legacy", "modern"] {
-        for (name, test) in TESTS {
+        for &(name, test) in TESTS {
             tests.push(Trial::test(format!("{era}::{name}"), move || {
                 test(&|arguments| mcp(&[&["--era", era], arguments].concat()));
                 Ok(())
             }));
         }
     }
-    for (name, test) in WITHOUT_ERA {
+    for &(name, test) in WITHOUT_ERA {
         tests.push(Trial::test(name, move || {
             test();
             Ok(())
@@ -66,7 +74,7 @@ fn mcp(arguments: &[&str]) -> Output {
     (output.status.code().unwrap_or(-1), text(output.stdout), text(output.stderr))
 }
 
-const TESTS: [(&str, Test); 9] = [
+const TESTS: &[(&str, Test)] = &[
     ("lists", lists),
     ("calls", calls),
     ("failures_have_exit_codes", failures_have_exit_codes),
@@ -76,13 +84,36 @@ const TESTS: [(&str, Test); 9] = [
     ("prompts_and_completes", prompts_and_completes),
     ("subscribes", subscribes),
     ("times_out", times_out),
+    ("replay::own_sessions_break_no_rule", replay::own_sessions_break_no_rule),
+    ("replay::responses_are_compared", replay::responses_are_compared),
+    ("bench::measures_calls", bench::measures_calls),
+    ("bridge::carries_all_messages", bridge::carries_all_messages),
+    ("bridge::carries_subscriptions", bridge::carries_subscriptions),
 ];
 
-const WITHOUT_ERA: [(&str, fn()); 4] = [
+const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
     ("servers_of_a_file", servers_of_a_file),
     ("generated_module_is_current", generated_module_is_current),
     ("generated_client_calls_tools", generated_client_calls_tools),
+    ("record::records_every_byte", recorder::records_every_byte),
+    ("record::masks_secrets_of_sessions", recorder::masks_secrets_of_sessions),
+    ("record::nothing_is_lost_when_the_recorder_is_killed", recorder::nothing_is_lost_when_the_recorder_is_killed),
+    #[cfg(unix)]
+    ("record::the_end_of_the_server_is_recorded", recorder::the_end_of_the_server_is_recorded),
+    ("record::full_records_do_not_stop_messages", recorder::full_records_do_not_stop_messages),
+    ("record::wrong_recorders", recorder::wrong_recorders),
+    ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
+    ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
+    ("replay::requests_without_a_response", replay::requests_without_a_response),
+    ("replay::wrong_records", replay::wrong_records),
+    ("trace::pages_load_nothing_and_escape_texts", trace::pages_load_nothing_and_escape_texts),
+    ("trace::sizes_are_linear", trace::sizes_are_linear),
+    ("trace::wrong_outputs", trace::wrong_outputs),
+    ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
+    ("bridge::wrong_bridges", bridge::wrong_bridges),
+    #[cfg(unix)]
+    ("bridge::servers_are_restarted", bridge::servers_are_restarted),
 ];
 
 fn lists(mcp: &Mcp) {

@@ -1,6 +1,9 @@
 //! The server of the tests.
 
-use std::collections::BTreeMap;
+use std::{
+    collections::BTreeMap,
+    sync::atomic::{AtomicU32, Ordering},
+};
 
 use mcp_proto::schema::LoggingLevel;
 use mcp_service::{
@@ -94,11 +97,17 @@ async fn work(context: Context) -> Result<&'static str, Failure> {
     Ok("done")
 }
 
+async fn touch(context: Context) -> &'static str {
+    context.service().resource_updated("shop://terms");
+    "touched"
+}
+
 fn known(start: &str) -> Vec<String> {
     ["ada", "alan", "grace"].iter().filter(|name| name.starts_with(start)).map(|name| (*name).to_owned()).collect()
 }
 
 pub(crate) fn service() -> Service {
+    let tickets = AtomicU32::new(0);
     let echo = |echo: Echo| echo.message.repeat(echo.times.unwrap_or(1).into());
     let user = |user: User| format!("user {}", user.id);
     Service::builder("shop \u{202e} server", "1.0.0")
@@ -109,6 +118,8 @@ pub(crate) fn service() -> Service {
         .tool(Tool::new_async("think", think))
         .tool(Tool::new_async("folders", folders))
         .tool(Tool::new_async("work", work))
+        .tool(Tool::new("ticket", move || tickets.fetch_add(1, Ordering::Relaxed).to_string()))
+        .tool(Tool::new_async("touch", touch))
         .tool(Tool::new("data", || json!({"a": [1, 2]})))
         .tool(Tool::new_async("wait", std::future::pending::<()>))
         .resource(Resource::new("shop://logo", "logo", || File::new("logo.png", [0x89, b'P', 0xff])))

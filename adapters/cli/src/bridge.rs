@@ -1,0 +1,108 @@
+//! Offers a server over another transport, and in all revisions.
+
+use std::{
+    net::ToSocketAddrs,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use mcp_blocking::{Client, Error, http::Listener};
+use mcp_driver::{RestartPolicy, Restarter};
+use mcp_service::{Service, block_on, proxy::Backend};
+
+use crate::{error::Failed, show, target::Target};
+
+/// How the server is offered.
+#[derive(Debug)]
+pub(crate) struct BridgeOptions<'a> {
+    pub(crate) target: Target,
+    /// The name of the server that clients see.
+    pub(crate) name: &'a str,
+    /// The address for HTTP, instead of standard input and output.
+    pub(crate) listen: Option<&'a str>,
+    /// Whether all clients may use one connection to the server.
+    pub(crate) is_shared: bool,
+    pub(crate) quiet: bool,
+}
+
+/// Offers a server until its client leaves, or for ever over HTTP.
+pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
+    let listener = match options.listen {
+        Some(_) if !options.is_shared => {
+            let why = "the clients of --listen would share one connection to the server, with its state and its \
+                       credentials: add --shared to allow it";
+            return Err(Failed::usage(why));
+        }
+        Some(address) => Some(listen(address)?),
+        None => None,
+    };
+    // Ends the program of the server on SIGINT, SIGTERM and SIGHUP.
+    mcp_blocking::shutdown_on_signals()?;
+    let service = Service::builder(options.name, env!("CARGO_PKG_VERSION"))
+        .enable_backends()
+        .build()
+        .map_err(|error| Failed::usage(error.to_string()))?;
+    let backend =
+        Backend::builder("server").prefix("").join(&service).map_err(|error| Failed::usage(error.to_string()))?;
+    let stop = listener.as_ref().map(Listener::stop_handle);
+    let (running, target, quiet) = (backend.clone(), options.target, options.quiet);
+    // Until then the error is that of the command.
+    let is_ready = Arc::new(AtomicBool::new(false));
+    let was_ready = Arc::clone(&is_ready);
+    thread::Builder::new().name("server".into()).spawn(move || {
+        let clients: Arc<Restarter<Client>> = Arc::new(Restarter::new(RestartPolicy::default()));
+        let host = running.host().clone();
+        let sleep = |time: Duration| async move { thread::sleep(time) };
+        let connect = || async { target.connect(&host) };
+        let outcome: Result<(), Error> = block_on(running.run(async || clients.client(connect, sleep).await));
+        if let Err(error) = outcome
+            && was_ready.load(Ordering::Acquire)
+        {
+            if !quiet {
+                show::note(&format!("the server is not connected any more: {error}"));
+            }
+            match stop {
+                Some(stop) => stop(),
+                // The client has the standard input, which cannot be interrupted.
+                None => std::process::exit(3),
+            }
+        }
+    })?;
+    block_on(backend.ready()).map_err(|error| Failed::connection(&error))?;
+    is_ready.store(true, Ordering::Release);
+    if !options.quiet {
+        for refused in backend.refused() {
+            show::note(&format!("not offered: {refused}"));
+        }
+    }
+    match listener {
+        None => mcp_blocking::serve_stdio(&service).map_err(|error| Failed::connection(&error))?,
+        Some(listener) => {
+            if !options.quiet {
+                show::note(&format!("listening at http://{}/mcp", listener.local_addr()));
+            }
+            listener.serve(&service).map_err(|error| Failed::connection(&error))?;
+            // It was stopped because the server is gone.
+            return Ok(ExitCode::from(3));
+        }
+    }
+    backend.remove();
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Binds an address of this machine.
+fn listen(address: &str) -> Result<Listener, Failed> {
+    let wrong = |error: std::io::Error| Failed::usage(format!("{address} cannot be listened at: {error}"));
+    let addresses: Vec<_> = address.to_socket_addrs().map_err(wrong)?.collect();
+    if !addresses.iter().all(|address| address.ip().is_loopback()) {
+        let why = "the bridge has neither TLS nor credentials: it listens at loopback addresses only, such as \
+                   127.0.0.1:8000, and a proxy in front of it can have both";
+        return Err(Failed::usage(why));
+    }
+    Ok(Listener::bind(&*addresses).map_err(wrong)?.with_http_sse())
+}

@@ -1,0 +1,205 @@
+//! Pairs requests with their responses, in both directions.
+
+use std::collections::{HashMap, HashSet};
+
+use mcp_proto::wire::{Message, RawJson, RequestId};
+
+use crate::record::Origin;
+
+/// The most requests in flight that are paired, and the most ids that are known as used.
+const MAX_CALLS: usize = 1 << 16;
+
+/// A request in flight.
+#[derive(Clone, Debug)]
+pub(crate) struct Call {
+    /// The number of the message, from 0.
+    pub(crate) number: u64,
+    pub(crate) at: u64,
+    pub(crate) method: String,
+    /// The tool, prompt or resource.
+    pub(crate) subject: Option<String>,
+    pub(crate) cancelled: bool,
+    /// Whether it is a request of 2026-07-28.
+    pub(crate) is_modern: bool,
+    /// Whether its result may be a task (2025-11-25).
+    pub(crate) may_be_task: bool,
+    token: Option<RequestId>,
+    progress: Option<f64>,
+}
+
+/// What a message means for the requests in flight.
+#[derive(Clone, Debug)]
+pub(crate) enum Fact {
+    /// A request began. `is_reused`: its id was used before.
+    Began { is_reused: bool },
+    /// The id is in flight already.
+    Duplicate,
+    /// The response to a request.
+    Answered(Call),
+    /// A response to a request that has ended, or was never sent.
+    Unknown { was_used: bool },
+    /// The request was cancelled.
+    Cancelled(Call),
+    /// The cancellation of a request that has ended, or was never sent.
+    CancelledUnknown { was_used: bool },
+    /// Progress of a request. `grows`: it is larger than before.
+    Progress { grows: bool, was_cancelled: bool },
+    /// Progress for a token that no request in flight has.
+    ProgressUnknown,
+    /// Neither.
+    Other,
+}
+
+#[derive(Debug, Default)]
+struct Side {
+    calls: HashMap<RequestId, Call>,
+    used: HashSet<RequestId>,
+    /// By token.
+    tokens: HashMap<RequestId, RequestId>,
+}
+
+/// The requests in flight of both sides.
+#[derive(Debug, Default)]
+pub(crate) struct Ledger {
+    client: Side,
+    server: Side,
+}
+
+/// Returns whether a request with this `_meta` is one of 2026-07-28.
+pub(crate) fn is_modern(meta: Option<&RawJson<'_>>) -> bool {
+    member(meta, "io.modelcontextprotocol/protocolVersion").is_some()
+}
+
+/// Returns a member that is an id.
+fn id(value: Option<RawJson<'_>>) -> Option<RequestId> {
+    value.and_then(|value| value.decode().ok())
+}
+
+/// Returns the name of a tool or prompt, or the URI of a resource.
+pub(crate) fn subject(params: Option<&RawJson<'_>>) -> Option<String> {
+    let params = params?;
+    let text = |name| params.member(name).and_then(|value| value.decode::<String>().ok());
+    text("name").or_else(|| text("uri"))
+}
+
+impl Ledger {
+    fn side(&mut self, of: Origin) -> &mut Side {
+        match of {
+            Origin::Client => &mut self.client,
+            Origin::Server => &mut self.server,
+        }
+    }
+
+    /// Takes a message, the number of which is `number`.
+    pub(crate) fn take(&mut self, number: u64, at: u64, from: Origin, message: &Message<'_>) -> Fact {
+        match message {
+            Message::Request { id: request, method, params, meta } => {
+                let token = id(meta.as_ref().and_then(|meta| meta.member("progressToken")));
+                let side = self.side(from);
+                if side.calls.contains_key(request) {
+                    return Fact::Duplicate;
+                }
+                if side.calls.len() == MAX_CALLS {
+                    return Fact::Other;
+                }
+                if let Some(token) = &token {
+                    side.tokens.insert(token.clone(), request.clone());
+                }
+                let is_reused = side.used.contains(request);
+                if side.used.len() < MAX_CALLS {
+                    side.used.insert(request.clone());
+                }
+                let call = Call {
+                    number,
+                    at,
+                    method: method.to_string(),
+                    subject: subject(params.as_ref()),
+                    cancelled: false,
+                    is_modern: is_modern(meta.as_ref()),
+                    may_be_task: member(params.as_ref(), "task").is_some(),
+                    token,
+                    progress: None,
+                };
+                side.calls.insert(request.clone(), call);
+                Fact::Began { is_reused }
+            }
+            Message::Response { id, .. } | Message::Error { id: Some(id), .. } => {
+                let side = self.side(from.other());
+                match side.calls.remove(id) {
+                    Some(call) => {
+                        side.forget(&call);
+                        Fact::Answered(call)
+                    }
+                    None => Fact::Unknown { was_used: side.used.contains(id) || side.used.len() == MAX_CALLS },
+                }
+            }
+            Message::Error { id: None, .. } => Fact::Other,
+            Message::Notification { method, params } => match &**method {
+                "notifications/cancelled" => self.cancel(from, id(member(params.as_ref(), "requestId"))),
+                "notifications/progress" => {
+                    let token = id(member(params.as_ref(), "progressToken"));
+                    let progress = member(params.as_ref(), "progress").and_then(|value| value.decode().ok());
+                    self.progress(from, token, progress)
+                }
+                _ => Fact::Other,
+            },
+        }
+    }
+
+    fn cancel(&mut self, from: Origin, id: Option<RequestId>) -> Fact {
+        // A server of 2026-07-28 ends a subscription of the client with it.
+        let Some(id) = id else { return Fact::Other };
+        if let Some(call) = self.side(from).calls.get_mut(&id) {
+            call.cancelled = true;
+            return Fact::Cancelled(call.clone());
+        }
+        let other = self.side(from.other());
+        match other.calls.get_mut(&id) {
+            Some(call) if from == Origin::Server && call.method == "subscriptions/listen" => {
+                call.cancelled = true;
+                Fact::Cancelled(call.clone())
+            }
+            _ => Fact::CancelledUnknown { was_used: self.side(from).used.contains(&id) },
+        }
+    }
+
+    fn progress(&mut self, from: Origin, token: Option<RequestId>, progress: Option<f64>) -> Fact {
+        let side = self.side(from.other());
+        let request = token.and_then(|token| side.tokens.get(&token));
+        let (Some(call), Some(progress)) = (request.and_then(|id| side.calls.get_mut(id)), progress) else {
+            return Fact::ProgressUnknown;
+        };
+        let grows = call.progress.is_none_or(|last| progress > last);
+        call.progress = Some(progress);
+        Fact::Progress { grows, was_cancelled: call.cancelled }
+    }
+
+    /// Returns the requests in flight, in their order.
+    pub(crate) fn open(&self) -> Vec<(Origin, &RequestId, &Call)> {
+        let client = self.client.calls.iter().map(|(id, call)| (Origin::Client, id, call));
+        let server = self.server.calls.iter().map(|(id, call)| (Origin::Server, id, call));
+        let mut all: Vec<_> = client.chain(server).collect();
+        all.sort_by_key(|(_, _, call)| call.number);
+        all
+    }
+
+    /// Returns how many requests of a side are in flight.
+    pub(crate) fn count(&self, of: Origin) -> usize {
+        match of {
+            Origin::Client => self.client.calls.len(),
+            Origin::Server => self.server.calls.len(),
+        }
+    }
+}
+
+impl Side {
+    fn forget(&mut self, call: &Call) {
+        if let Some(token) = &call.token {
+            self.tokens.remove(token);
+        }
+    }
+}
+
+fn member<'a>(params: Option<&'a RawJson<'_>>, name: &str) -> Option<RawJson<'a>> {
+    params.and_then(|params| params.member(name))
+}

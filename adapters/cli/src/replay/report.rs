@@ -1,0 +1,198 @@
+//! Prints what happened in a record, as text or as JSON lines.
+
+use std::io::{self, BufWriter, Stdout, Write};
+
+use serde_json::{Value, json};
+
+use super::{
+    Totals,
+    finding::Finding,
+    judge::{Judge, Judged, Step},
+};
+use crate::{
+    error::Failed,
+    messages::Line,
+    record::{Header, Origin, What},
+    show::printable,
+};
+
+/// The output of a replay.
+#[derive(Debug)]
+pub(super) struct Report {
+    out: BufWriter<Stdout>,
+    json: bool,
+    /// What both sides knew after the last message.
+    known: [String; 2],
+}
+
+/// Returns a text of a record on one line.
+fn plain(text: &str) -> String {
+    printable(text).replace(['\n', '\t'], " ")
+}
+
+fn millis(at: u64) -> String {
+    format!("{}.{:03}", at / 1_000, at % 1_000)
+}
+
+impl Report {
+    pub(super) fn new(json: bool, header: &Header) -> Result<Self, Failed> {
+        let mut report = Self { out: BufWriter::new(io::stdout()), json, known: [String::new(), String::new()] };
+        let Header { started, transport, server, .. } = header;
+        if !json {
+            let text = format!("{} over {}, {}", plain(server), plain(transport), plain(started));
+            report.text(&text)?;
+        }
+        Ok(report)
+    }
+
+    fn text(&mut self, text: &str) -> Result<(), Failed> {
+        Ok(writeln!(self.out, "{text}")?)
+    }
+
+    pub(super) fn line(&mut self, line: &Line, judged: &Judged, judge: &Judge) -> Result<(), Failed> {
+        let known = [judge.knows(Origin::Client), judge.knows(Origin::Server)];
+        let flying = (judge.ledger().count(Origin::Client), judge.ledger().count(Origin::Server));
+        if self.json {
+            for step in &judged.steps {
+                let line = json!({"t": line.at, "from": line.from.name(), "bytes": line.bytes.len(), "kind": step.kind,
+                    "id": step.id.as_deref().and_then(|id| serde_json::from_str::<Value>(id).ok()),
+                    "method": step.method, "subject": step.subject, "took": step.took, "error": step.error,
+                    "note": step.note, "broken": judged.findings.iter().map(of_finding).collect::<Vec<_>>(),
+                    "client": known[0], "server": known[1],
+                    "in_flight": {"client": flying.0, "server": flying.1}});
+                self.text(&line.to_string())?;
+            }
+            return Ok(());
+        }
+        for step in &judged.steps {
+            let arrow = match line.from {
+                Origin::Client => "client ->",
+                Origin::Server => "       <- server",
+            };
+            let text = format!("{:>12}  {arrow:<16}  {}, {} bytes", millis(line.at), describe(step), line.bytes.len());
+            self.text(&text)?;
+            if step.kind == "invalid" {
+                let start: String = String::from_utf8_lossy(&line.bytes).chars().take(100).collect();
+                self.text(&format!("{:14}{}", "", plain(&start)))?;
+            }
+        }
+        for finding in &judged.findings {
+            let rule = finding.rule.map(|rule| format!(" {rule}")).unwrap_or_default();
+            self.text(&format!("{:14}BROKEN by the {}:{rule} {}", "", finding.by.name(), plain(&finding.what)))?;
+            if !finding.text().is_empty() {
+                self.text(&format!("{:14}  {}", "", finding.text()))?;
+            }
+        }
+        for (side, (new, old)) in ["client", "server"].iter().zip(known.iter().zip(self.known.clone())) {
+            if *new != old {
+                self.text(&format!("{:14}the {side} knows: {}", "", plain(new)))?;
+            }
+        }
+        self.known = known;
+        Ok(())
+    }
+
+    pub(super) fn log(&mut self, at: u64, text: &str) -> Result<(), Failed> {
+        if self.json {
+            return self.text(&json!({"t": at, "from": "server", "kind": "log", "text": text}).to_string());
+        }
+        self.text(&format!("{:>12}  {:<16}  log: {}", millis(at), "       <- server", plain(text)))
+    }
+
+    pub(super) fn event(&mut self, at: u64, what: &What) -> Result<(), Failed> {
+        let text = match what {
+            What::End { from, stream } => format!("the {} closed {stream}", from.name()),
+            What::Exit(code) => format!("the server ended with the exit code {code}"),
+            What::Signal(signal) => format!("the server was ended by the signal {signal}"),
+            What::Stopped(why) => format!("the recording stopped: {}", plain(why)),
+            What::Bytes { .. } => return Ok(()),
+        };
+        if self.json {
+            return self.text(&json!({"t": at, "kind": "event", "text": text}).to_string());
+        }
+        self.text(&format!("{:>12}  {text}", millis(at)))
+    }
+
+    pub(super) fn end(&mut self, judge: &Judge, totals: &Totals, why: &str, is_cut: bool) -> Result<(), Failed> {
+        let open = judge.ledger().open();
+        if self.json {
+            let open: Vec<_> = open
+                .iter()
+                .map(|(from, id, call)| {
+                    json!({"t": call.at, "from": from.name(), "method": call.method, "subject": call.subject,
+                        "id": serde_json::from_str::<Value>(id.as_json()).ok(),
+                        "why": reason(call.cancelled, &call.method, why)})
+                })
+                .collect();
+            let rules: Vec<_> = totals
+                .rules
+                .iter()
+                .map(|((by, rule), count)| json!({"by": by.name(), "rule": rule, "count": count}))
+                .collect();
+            let end = json!({"kind": "end", "why": why, "messages": totals.kinds, "broken": rules, "open": open,
+                "cut": is_cut});
+            self.text(&end.to_string())?;
+            return Ok(self.out.flush()?);
+        }
+        if is_cut {
+            self.text("the last line of the record is incomplete: its bytes were not forwarded")?;
+        }
+        if !open.is_empty() {
+            self.text("")?;
+            self.text("Requests without a response:")?;
+        }
+        for (from, id, call) in open {
+            let subject = call.subject.as_deref().map(|it| format!(" {}", plain(it))).unwrap_or_default();
+            let text = format!(
+                "{:>12}  {} {}{subject} of the {}: {}",
+                millis(call.at),
+                plain(&call.method),
+                plain(id.as_json()),
+                from.name(),
+                reason(call.cancelled, &call.method, why)
+            );
+            self.text(&text)?;
+        }
+        self.text("")?;
+        let kinds: Vec<_> = totals.kinds.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
+        self.text(&kinds.join(", "))?;
+        match totals.broken {
+            0 => self.text("No rule was broken.")?,
+            count => self.text(&format!("Broken rules: {count}"))?,
+        }
+        for ((by, rule), count) in &totals.rules {
+            let rule = if rule.is_empty() { "without a row in the requirement tables" } else { rule };
+            self.text(&format!("  {count} by the {}: {rule}", by.name()))?;
+        }
+        Ok(self.out.flush()?)
+    }
+}
+
+/// Returns why a request has no response.
+fn reason(cancelled: bool, method: &str, end: &str) -> String {
+    match (cancelled, method) {
+        (true, _) => "it was cancelled, so it needs none".into(),
+        (_, "subscriptions/listen") => format!("the subscription was open until the end; {end}"),
+        _ => format!("no response was written before the end; {end}"),
+    }
+}
+
+fn describe(step: &Step) -> String {
+    let method = plain(step.method.as_deref().unwrap_or_default());
+    let subject = step.subject.as_deref().map(|it| format!(" {}", plain(it))).unwrap_or_default();
+    let id = step.id.as_deref().map(plain).unwrap_or_default();
+    let took = step.took.map(|took| format!(" after {} ms", millis(took))).unwrap_or_default();
+    let error = step.error.as_deref().map(|it| format!(" ({})", plain(it))).unwrap_or_default();
+    let note = step.note.map(|note| format!(" ({note})")).unwrap_or_default();
+    match step.kind {
+        "request" => format!("request {id}: {method}{subject}{note}"),
+        "notification" => format!("{method}{note}"),
+        "invalid" => "no message".into(),
+        kind if method.is_empty() => format!("{kind} {id}{error}{note}"),
+        kind => format!("{kind} {id} of {method}{subject}{took}{error}{note}"),
+    }
+}
+
+fn of_finding(finding: &Finding) -> Value {
+    json!({"by": finding.by.name(), "rule": finding.rule, "text": finding.text(), "what": finding.what})
+}

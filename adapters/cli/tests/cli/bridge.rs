@@ -1,0 +1,127 @@
+//! Tests of `mcp bridge`.
+
+use std::{
+    env,
+    io::{BufRead, BufReader},
+    process::{Child, Command, Stdio},
+};
+
+use crate::{Mcp, mcp, target};
+
+/// A bridge over HTTP that ends with the test.
+struct Bridge {
+    process: Child,
+    url: String,
+}
+
+impl Bridge {
+    fn start(more: &[&str]) -> Self {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+        command.args(["bridge", "--listen", "127.0.0.1:0", "--shared", "--"]);
+        command.arg(env::current_exe().expect("a program")).arg("--serve").args(more);
+        let mut process = command.stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
+        let url = loop {
+            let line = lines.next().expect("the address").expect("text");
+            if let Some((_, url)) = line.split_once("listening at ") {
+                break url.to_owned();
+            }
+        };
+        // The pipe must not fill up.
+        std::thread::spawn(move || lines.for_each(drop));
+        Self { process, url }
+    }
+}
+
+impl Drop for Bridge {
+    fn drop(&mut self) {
+        // Not at once, so that the bridge ends its server.
+        let ended = Command::new("kill").arg(self.process.id().to_string()).status();
+        if !ended.is_ok_and(|status| status.success()) {
+            let _ = self.process.kill();
+        }
+        let _ = self.process.wait();
+    }
+}
+
+/// Tries everything that a server offers through a bridge.
+fn try_all(mcp: &Mcp, target: &str) {
+    let (code, out, error) = mcp(&["list", target]);
+    assert_eq!(code, 0, "{error}");
+    for line in ["  echo: Returns a text", "  shop://terms", "  shop://users/{id}", "  greet"] {
+        assert!(out.lines().any(|it| it == line), "{line}: {out}");
+    }
+    assert_eq!(mcp(&["call", target, "echo", "message=7", "times=2"]).1, "77\n");
+    assert_eq!(mcp(&["read", target, "shop://users/7"]).1, "user 7\n");
+    assert_eq!(mcp(&["prompt", target, "greet", "id=Ada"]).1, "user:\nHello Ada\n");
+    assert_eq!(mcp(&["complete", target, "greet", "id", "a"]).1, "ada\nalan\n");
+    let (_, out, error) = mcp(&["call", target, "sign.up", "--answer", "name=Ada"]);
+    assert_eq!(out, "accept {\"name\":\"Ada\",\"news\":true}\n", "questions are carried: {error}");
+    assert_eq!(mcp(&["call", target, "think", "--sample", "4"]).1, "4\n", "sampling is carried");
+    let error = mcp(&["call", target, "work"]).2;
+    for line in ["[warning worker] \"it begins\\u001b[2J\"", "50 % step", "100 % step"] {
+        assert!(error.lines().any(|it| it == line), "{line}: {error}");
+    }
+    let (code, out, _) = mcp(&["call", target, "fail"]);
+    assert_eq!((code, &*out), (1, "it is broken\n"));
+}
+
+pub(crate) fn carries_subscriptions(mcp: &Mcp) {
+    let bridge = Bridge::start(&[]);
+    let second = format!("{} bridge --quiet {}", env!("CARGO_BIN_EXE_mcp"), bridge.url);
+    for (target, era) in [(&bridge.url, "legacy"), (&bridge.url, "modern"), (&second, "legacy"), (&second, "modern")] {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+        command.args(["subscribe", target, "shop://terms", "--count", "1", "--era", era]);
+        let mut subscriber = command.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("it runs");
+        let mut lines = BufReader::new(subscriber.stderr.take().expect("a pipe")).lines();
+        assert!(lines.any(|line| line.expect("text").contains("subscribed")), "{target} {era}");
+        assert_eq!(mcp(&["call", &bridge.url, "touch"]).1, "touched\n");
+        let output = subscriber.wait_with_output().expect("it ends");
+        let out = String::from_utf8(output.stdout).expect("text");
+        assert!(output.status.success(), "{target} {era}");
+        assert!(out.contains("notifications/resources/updated") && out.contains("shop://terms"), "{out}");
+    }
+}
+
+pub(crate) fn carries_all_messages(mcp: &Mcp) {
+    // A server over HTTP, and that one over standard input and output again.
+    let bridge = Bridge::start(&[]);
+    try_all(mcp, &bridge.url);
+    let second = format!("{} bridge --quiet {}", env!("CARGO_BIN_EXE_mcp"), bridge.url);
+    try_all(mcp, &second);
+    // Until the server responds to them, cancelled calls may be the ones that a log message of the server is about. So
+    // they come last.
+    assert_eq!(mcp(&["call", &second, "wait", "--timeout", "1"]).0, 5);
+    assert_eq!(mcp(&["call", &bridge.url, "wait", "--timeout", "1"]).0, 5);
+    assert_eq!(mcp(&["call", &second, "echo", "message=x"]).1, "x\n");
+}
+
+#[cfg(unix)]
+pub(crate) fn servers_are_restarted() {
+    let bridge = Bridge::start(&[]);
+    assert_eq!(mcp(&["call", &bridge.url, "ticket"]).1, "0\n");
+    assert_eq!(mcp(&["call", &bridge.url, "ticket"]).1, "1\n", "both clients have one server");
+    let parent = bridge.process.id().to_string();
+    let children = Command::new("pgrep").args(["-P", &parent]).output().expect("it runs").stdout;
+    let child = String::from_utf8(children).expect("text");
+    assert!(Command::new("kill").args(["-9", child.trim()]).status().expect("it runs").success());
+    // The first calls may find that the connection is gone.
+    let restarted = (0..100).any(|_| mcp(&["call", &bridge.url, "ticket"]).1 == "0\n");
+    assert!(restarted);
+}
+
+pub(crate) fn wrong_bridges() {
+    let server = target("");
+    let rows: [(&[&str], i32, &str); 6] = [
+        (&["bridge"], 2, "required"),
+        (&["bridge", "--listen", "127.0.0.1:0", &server], 2, "add --shared to allow it"),
+        (&["bridge", "--shared", "--listen", "0.0.0.0:0", &server], 2, "it listens at loopback addresses only"),
+        (&["bridge", "--shared", "--listen", "nonsense", &server], 2, "nonsense cannot be listened at"),
+        (&["bridge", "/no/such/program"], 3, "/no/such/program"),
+        (&["bridge", "--shared", "--listen", "127.0.0.1:0", "true"], 3, "the server ended"),
+    ];
+    for (arguments, exit, why) in rows {
+        let (code, out, error) = mcp(arguments);
+        assert!(code == exit && out.is_empty() && error.contains(why), "{arguments:?}: {code} {out} {error}");
+    }
+}
