@@ -74,6 +74,9 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     }
     print(&format!("{} mutants in one build", fit.len()));
     let programs = clone.programs()?;
+    if let Some(name) = trial::unknown_slow_test(&programs)? {
+        return Err(io::Error::other(format!("no test has the name {name}")));
+    }
     let (judged, mut open): (Vec<_>, _) =
         fit.into_iter().partition(|(_, mutant)| verdicts.known.contains_key(&mutant.name));
     print(&format!("{} of them are judged", judged.len()));
