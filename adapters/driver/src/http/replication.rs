@@ -14,7 +14,7 @@ use mcp_proto::{
     connection::{Principal, ServerRole, SessionSnapshot},
     http::{
         Limits, MemoryReplayBuffer, ReplayBuffer, SessionId,
-        server::{ExchangeId, ReplayChunk, Session},
+        server::{ReplayChunk, ReplayRequest, Session},
     },
     rpc::Timestamp,
 };
@@ -300,7 +300,7 @@ pub(super) struct ReplicationIo {
 struct SessionReplicator {
     replication: Arc<SessionReplication>,
     id: SessionId,
-    following: Vec<(ExchangeId, Deferred<io::Result<ReplayChunk>>)>,
+    following: Vec<(ReplayRequest, Deferred<io::Result<ReplayChunk>>)>,
     /// The pending renewal of the session in the store.
     touching: Option<Deferred<io::Result<Option<SessionRecord>>>>,
     touch_at: Timestamp,
@@ -340,14 +340,18 @@ impl SessionReplicator {
             let Some(fetch) = fetch else { break };
             moved = true;
             let found = self.replication.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
-            self.following.push((fetch.exchange, found));
+            self.following.push((fetch, found));
         }
-        self.following.retain_mut(|(exchange, found)| {
-            let Poll::Ready(found) = Pin::new(found).poll(cx) else {
-                return lock(&shared.state).binding.session.follows(*exchange);
+        self.following.retain_mut(|(fetch, found)| {
+            let exchange = fetch.exchange;
+            let Poll::Ready(mut found) = Pin::new(found).poll(cx) else {
+                return lock(&shared.state).binding.session.follows(exchange);
             };
             moved = true;
-            shared.update(|binding, now| binding.handle_replay(now, *exchange, found));
+            if fetch.listens && has_ended(&found) {
+                found = Ok(ReplayChunk::default());
+            }
+            shared.update(|binding, now| binding.handle_replay(now, exchange, found));
             false
         });
         moved
@@ -373,6 +377,11 @@ impl SessionReplicator {
         }
         true
     }
+}
+
+/// Returns whether the process that sends a stream has ended.
+fn has_ended(found: &io::Result<ReplayChunk>) -> bool {
+    found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::BrokenPipe)
 }
 
 #[cfg(test)]

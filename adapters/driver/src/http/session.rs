@@ -62,7 +62,10 @@ impl HttpSession {
     /// Passes on stored messages of a stream that another process has sent, if the principal of the exchange has the
     /// scopes for them.
     pub(super) fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: io::Result<ReplayChunk>) {
-        if found.as_ref().is_err_and(|error| error.kind() == io::ErrorKind::NotFound) {
+        if found
+            .as_ref()
+            .is_err_and(|error| matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::BrokenPipe))
+        {
             return self.session.end_replay(now, id);
         }
         match found.ok().and_then(scoped_message::unpack) {

@@ -1,6 +1,6 @@
 //! Calls that have ended without a response of the backend, which may still send messages about them.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{collections::BTreeMap, sync::Arc};
 
 use mcp_proto::{
     connection::ClientRole,
@@ -58,20 +58,20 @@ pub(super) struct LateCalls {
 
 /// The calls of one client.
 pub(super) struct Late {
-    /// The calls; `None` if they are too many to know all of them.
-    calls: Option<BTreeSet<CallId>>,
+    /// The calls, and whether the backend knows of their ends; `None` if they are too many to know all of them. Then
+    /// they count for the whole time.
+    calls: Option<BTreeMap<CallId, End>>,
     /// `None` stands for all other clients.
     client: Option<Arc<Client>>,
     /// The connection to the backend.
     peer: Peer<ClientRole>,
-    end: End,
     /// Until when they count at the latest.
     max: Timestamp,
     /// Until when they count, if the backend sends nothing that may be about them.
     until: Timestamp,
 }
 
-/// Whether the backend knows that calls have ended.
+/// Whether the backend knows that a call has ended.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Sent,
@@ -87,9 +87,20 @@ impl Late {
 
     fn add(&mut self, call: Option<CallId>) {
         match (&mut self.calls, call) {
-            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call),
+            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call, End::Sent),
             _ => self.calls = None,
         }
+    }
+
+    /// Changes the state of all calls that have one. Returns whether there are such calls.
+    fn change(&mut self, from: End, to: End) -> bool {
+        let calls = self.calls.iter_mut().flat_map(BTreeMap::values_mut).filter(|end| **end == from);
+        calls.map(|end| *end = to).count() > 0
+    }
+
+    /// Returns whether the backend knows of the ends of all calls.
+    fn is_known(&self) -> bool {
+        self.calls.as_ref().is_some_and(|calls| calls.values().all(|end| *end == End::Known))
     }
 }
 
@@ -101,15 +112,15 @@ impl LateCalls {
         let known = self.of_clients.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
         if let Some(known) = known {
             known.max = known.max.max(max);
-            (known.until, known.end) = (known.max, End::Sent);
+            known.until = known.max;
             known.add(call);
             return;
         }
         let has_room = self.of_clients.len() + 1 < MAX_LATE;
         let client = has_room.then(|| Arc::new(client));
         // Those of all other clients have no end but that of their time.
-        let calls = has_room.then(BTreeSet::new);
-        let mut late = Late { calls, client, peer: peer.clone(), end: End::Sent, max, until: max };
+        let calls = has_room.then(BTreeMap::new);
+        let mut late = Late { calls, client, peer: peer.clone(), max, until: max };
         late.add(call);
         self.of_clients.push(late);
     }
@@ -126,19 +137,18 @@ impl LateCalls {
 
     /// Begins a confirmation that the backend knows of the ends of calls. Returns whether one is needed.
     pub(super) fn begin_confirmation(&mut self, connection: u64) -> bool {
-        let sent = self.of_clients.iter_mut().filter(|late| late.end == End::Sent && late.is_on(connection));
-        sent.map(|late| late.end = End::Confirming).count() > 0
+        let on = self.of_clients.iter_mut().filter(|late| late.is_on(connection));
+        on.filter_map(|late| late.change(End::Sent, End::Confirming).then_some(())).count() > 0
     }
 
     /// Notes that the backend knows of the ends of the calls that the confirmation was for. They count until then, but
     /// for the whole time if the backend has continued others.
     pub(super) fn confirmed(&mut self, connection: u64, until: Timestamp) {
         let continues = self.continues == Some(connection);
-        let confirming =
-            self.of_clients.iter_mut().filter(|late| late.end == End::Confirming && late.is_on(connection));
-        for late in confirming {
-            late.end = End::Known;
-            late.until = if continues { late.max } else { until.min(late.max) };
+        for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
+            if late.change(End::Confirming, End::Known) && late.is_known() {
+                late.until = if continues { late.max } else { until.min(late.max) };
+            }
         }
     }
 
@@ -151,10 +161,10 @@ impl LateCalls {
 
     /// Notes that the backend has responded to a call. Returns the entry of its client if that was the last call.
     pub(super) fn responded(&mut self, (connection, call): CallKey) -> Vec<Late> {
-        let known = self.of_clients.iter_mut().find_map(|late| {
-            let is_known = late.is_on(connection) && late.calls.as_mut().is_some_and(|calls| calls.remove(&call));
-            is_known.then_some(late.end)
-        });
+        let known = self
+            .of_clients
+            .iter_mut()
+            .find_map(|late| late.calls.as_mut().filter(|_| late.peer.calls().number() == connection)?.remove(&call));
         if known.is_none_or(|end| end == End::Known) {
             // It does not stop at a cancellation. So its other calls count for the whole time.
             self.continues = Some(connection);
@@ -162,7 +172,7 @@ impl LateCalls {
                 late.until = late.max;
             }
         }
-        self.of_clients.extract_if(.., |late| late.calls.as_ref().is_some_and(BTreeSet::is_empty)).collect()
+        self.of_clients.extract_if(.., |late| late.calls.as_ref().is_some_and(BTreeMap::is_empty)).collect()
     }
 
     /// Removes the calls whose time is over.
@@ -195,7 +205,10 @@ mod tests {
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
-        let add = |late: &mut LateCalls, number| late.add(client(number), None, &peer, at(60));
+        let add = |late: &mut LateCalls, number| {
+            let call = peer.list_tools(None).expect("it is sent").id();
+            late.add(client(number), Some(call), &peer, at(60));
+        };
         add(&mut late, 1);
         assert_eq!(count(&late, at(59)), 1);
         assert!(late.begin_confirmation(connection) && !late.begin_confirmation(connection));
@@ -211,5 +224,37 @@ mod tests {
         // Another call of the client has to be confirmed again.
         add(&mut late, 1);
         assert_eq!(count(&late, at(59)), 1);
+        // A call without an id counts for the whole time.
+        late.begin_confirmation(connection);
+        late.add(client(1), None, &peer, at(60));
+        late.confirmed(connection, at(10));
+        assert_eq!(count(&late, at(59)), 1);
+    }
+
+    /// The states are those of calls, not of their client: a later call does not hide that the backend has continued an
+    /// earlier one.
+    #[test]
+    fn response_to_a_confirmed_call_ends_the_grace_period_of_all() {
+        let service = Service::builder("test", "1.0.0").build().expect("a service");
+        let server = TestClient::new(&service);
+        let (peer, mut late) = (server.server(), LateCalls::default());
+        let connection = peer.calls().number();
+        let [first, second] = [(); 2].map(|()| peer.list_tools(None).expect("it is sent").id());
+        late.add(client(1), Some(first), &peer, at(60));
+        late.begin_confirmation(connection);
+        late.confirmed(connection, at(5));
+        late.add(client(1), Some(second), &peer, at(60));
+        assert_eq!(late.responded((connection, first)).len(), 0);
+        late.begin_confirmation(connection);
+        late.confirmed(connection, at(5));
+        assert_eq!(count(&late, at(59)), 1);
+        // Without a confirmation the responses may have crossed the cancellations.
+        let mut late = LateCalls::default();
+        late.add(client(1), Some(first), &peer, at(60));
+        late.add(client(1), Some(second), &peer, at(60));
+        assert_eq!(late.responded((connection, first)).len(), 0);
+        late.begin_confirmation(connection);
+        late.confirmed(connection, at(5));
+        assert_eq!((count(&late, at(4)), count(&late, at(5))), (1, 0));
     }
 }

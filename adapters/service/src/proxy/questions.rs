@@ -103,10 +103,11 @@ async fn ask<R: DeserializeOwned>(
         Some(origin) => shared.calls.get((connection, origin.call)),
         None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
-    let Some(entry) = entry else {
+    // A request that names no call may be about a cancelled one, also if another call of its client is in flight.
+    if entry.is_none() || origin.is_none() && related.is_none() {
         shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
-        return Err(unknown());
-    };
+    }
+    let entry = entry.ok_or_else(unknown)?;
     let is_input = origin.is_some();
     let call = entry.clone();
     let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));

@@ -30,7 +30,7 @@ impl Session {
         let (exchange, following) = remote_streams.0.iter_mut().find(|(id, following)| wants(id, following))?;
         following.requested = true;
         let EventId { listens, stream, seq } = following.at;
-        Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens && following.begun })
+        Some(ReplayRequest { exchange: *exchange, stream, after: seq, waits: !listens && following.begun, listens })
     }
 
     /// Returns whether [`poll_replay_request`](Self::poll_replay_request) has a request.

@@ -18,6 +18,9 @@ pub struct ReplayRequest {
     /// Whether to wait for further messages if there are none yet. The first request for a stream does not wait: what
     /// it finds decides whether the client may have the stream.
     pub waits: bool,
+    /// Whether the stream belongs to no request. It continues on a stream of this process after the stored messages, so
+    /// the process that has sent it need not run any more.
+    pub listens: bool,
 }
 
 /// Stored messages of a stream.

@@ -61,6 +61,9 @@ pub trait EventStore: Send + Sync + 'static {
     /// Fails with [`NotFound`](io::ErrorKind::NotFound), without waiting, if there is no such session, or if the stream
     /// has ended and the messages after that one are not stored. If the number of the first returned message is not
     /// `after` plus one, the messages in between were not stored.
+    ///
+    /// Fails with [`BrokenPipe`](io::ErrorKind::BrokenPipe), without waiting, if nothing follows because the process
+    /// that sends the stream has ended. A store that does not know that returns without a message.
     fn follow(&self, id: &str, stream: u64, after: u64, wait: bool) -> Deferred<io::Result<ReplayChunk>>;
 }
 

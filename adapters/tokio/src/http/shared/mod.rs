@@ -41,7 +41,7 @@ const SCRIPT: &str = include_str!("store.lua");
 /// before that. All keys of a store have one hash tag, so that they are on one node of a cluster.
 ///
 /// Each process renews an entry of its own every 5 seconds. The streams of a process whose entry has not been renewed
-/// for 15 seconds are lost: a client that resumes one of them gets the status 400, after the messages that are kept of
+/// for 30 seconds are lost: a client that resumes one of them gets the status 400, after the messages that are kept of
 /// it. That is known of the last 32 processes that a session has entered.
 ///
 /// One connection serves all requests, and is made again after it was lost. A store operation in between fails, and its
@@ -368,12 +368,13 @@ impl Drop for Follower {
 /// Counts an announcement of Redis.
 fn handle_push(channels: &Channels, push: &PushInfo) {
     match (&push.kind, push.data.first()) {
-        (PushKind::Message, Some(Value::BulkString(channel))) => channels.update(|channels| {
+        // Something may have been missed before a subscription has begun.
+        (PushKind::Message | PushKind::Subscribe, Some(Value::BulkString(channel))) => channels.update(|channels| {
             let state = std::str::from_utf8(channel).ok().and_then(|channel| channels.get_mut(channel));
             state.into_iter().for_each(|state| state.notifications += 1);
         }),
-        // Something may have been missed.
-        (PushKind::Disconnection | PushKind::Subscribe, _) => {
+        // The subscriptions are made again, and something may have been missed.
+        (PushKind::Disconnection, _) => {
             channels.update(|channels| channels.values_mut().for_each(|state| state.notifications += 1));
         }
         _ => {}
@@ -387,6 +388,9 @@ fn read(found: Vec<Vec<u8>>, after: u64) -> io::Result<ReplayChunk> {
     let invalid = || io::Error::from(io::ErrorKind::InvalidData);
     let mut found = found.into_iter();
     let last = found.next().ok_or(io::ErrorKind::NotFound)?;
+    if last == b"ended" {
+        return Err(io::ErrorKind::BrokenPipe.into());
+    }
     let last = if last.is_empty() { None } else { Some(number(&last).ok_or_else(invalid)?) };
     let mut messages = Vec::new();
     while let Some(seq) = found.next() {

@@ -11,10 +11,13 @@ use tokio::{runtime::Handle, task::JoinHandle, time::sleep};
 use super::{RedisStore, millis};
 
 /// How long a process counts as running after it has renewed its entry. Then its streams are lost.
-pub(super) const LEASE: Duration = Duration::from_secs(15);
+pub(super) const LEASE: Duration = Duration::from_secs(30);
 
 /// The time between renewals.
 const RENEWAL: Duration = Duration::from_secs(5);
+
+/// The time until a renewal that has failed is tried again.
+const RETRY: Duration = Duration::from_millis(500);
 
 /// The entry of this process. It is renewed from the first session of a store until the last clone of the store is
 /// dropped, and is removed then.
@@ -50,12 +53,13 @@ impl Process {
         let (name, store) = (self.name.clone(), store.without_process());
         let renewed = store.clone();
         let task = runtime.spawn(async move {
+            let mut pause = RENEWAL;
             loop {
-                sleep(RENEWAL).await;
+                sleep(pause).await;
                 let mut step = renewed.step("renew", &name);
                 step.add(millis(LEASE));
-                // Without an answer the entry may expire. The next renewal makes it again.
-                let _ = renewed.run::<i64>(step).await;
+                // An entry that has expired meanwhile is made again.
+                pause = if renewed.run::<i64>(step).await.is_ok() { RENEWAL } else { RETRY };
             }
         });
         *renewal = Some(Renewal { task, store });

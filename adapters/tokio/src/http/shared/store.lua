@@ -229,7 +229,8 @@ elseif op == 'keep' then
     lives(kept(info.holder), time)
     return 1
 elseif op == 'follow' then
-    -- Nothing at all, if there is no such session. Else first the number of the last message, if nothing follows on it.
+    -- Nothing at all, if there is no such session. Else first the number of the last message, if nothing follows on it, or
+    -- that the process of the stream has ended.
     if not info then return {} end
     local found = {''}
     local number, after, part = ARGV[6], tonumber(ARGV[7]), ARGV[8]
@@ -250,7 +251,7 @@ elseif op == 'follow' then
     if is_forgotten and redis.call('LPOS', ended(id), number) then return {} end
     -- Nor on a stream whose process has ended.
     local owner = is_forgotten and redis.call('HGET', owners(id), part)
-    if owner and redis.call('EXISTS', process(owner)) == 0 then return {} end
+    if owner and redis.call('EXISTS', process(owner)) == 0 then return {'ended'} end
     return found
 elseif op == 'renew' then
     redis.call('SET', process(id), '', 'PX', ARGV[6])
