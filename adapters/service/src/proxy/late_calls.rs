@@ -206,7 +206,7 @@ mod tests {
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
         let add = |late: &mut LateCalls, number| {
-            let call = peer.list_tools(None).expect("it is sent").id();
+            let call = peer.ping().expect("it is sent").id();
             late.add(client(number), Some(call), &peer, at(60));
         };
         add(&mut late, 1);
@@ -239,7 +239,7 @@ mod tests {
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
-        let [first, second] = [(); 2].map(|()| peer.list_tools(None).expect("it is sent").id());
+        let [first, second] = [(); 2].map(|()| peer.ping().expect("it is sent").id());
         late.add(client(1), Some(first), &peer, at(60));
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
