@@ -184,7 +184,10 @@ impl LateCalls {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{server::service::Service, testing::TestClient};
+    use crate::{
+        server::{service::Service, tool::Tool},
+        testing::TestClient,
+    };
 
     fn client(connection: u64) -> Client {
         Client { connection, principal: None }
@@ -201,12 +204,13 @@ mod tests {
 
     #[test]
     fn only_confirmed_calls_end_before_their_time() {
-        let service = Service::builder("test", "1.0.0").build().expect("a service");
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
         let add = |late: &mut LateCalls, number| {
-            let call = peer.ping().expect("it is sent").id();
+            let call = peer.call_tool("wait", ()).expect("it is sent").id();
             late.add(client(number), Some(call), &peer, at(60));
         };
         add(&mut late, 1);
@@ -235,11 +239,12 @@ mod tests {
     /// earlier one.
     #[test]
     fn response_to_a_confirmed_call_ends_the_grace_period_of_all() {
-        let service = Service::builder("test", "1.0.0").build().expect("a service");
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
-        let [first, second] = [(); 2].map(|()| peer.ping().expect("it is sent").id());
+        let [first, second] = [(); 2].map(|()| peer.call_tool("wait", ()).expect("it is sent").id());
         late.add(client(1), Some(first), &peer, at(60));
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
