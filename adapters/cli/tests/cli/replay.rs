@@ -93,6 +93,8 @@ pub(crate) fn broken_rules_of_sessions() {
         ("2025-11-25", &[CALL, &two, &one, RESULT], &["server PROG-007"]),
         ("2025-11-25", &[CALL, RESULT, &one], &["server PROG-009"]),
         ("2025-11-25", &["<banner"], &["server STDIO-007"]),
+        ("2025-03-26", &["<[INFO] started"], &["server STDIO-007"]),
+        ("2025-03-26", &["<[]"], &["server -"]),
         ("2025-11-25", &[">{]"], &["client STDIO-008"]),
         ("2025-11-25", &[r#"<{"id":1}"#], &["server BASE-001"]),
         ("2025-11-25", &[r#"<{"jsonrpc":"2.0","id":1}"#], &["server STDIO-006"]),
@@ -144,6 +146,23 @@ pub(crate) fn broken_rules_of_sessions() {
         let (code, lines) = replay(&file);
         assert_eq!(broken(&lines), *expected, "{version} {more:?}: {lines:#?}");
         assert_eq!(code, i32::from(!expected.is_empty()));
+    }
+    // The token of a request stays valid as long as its task.
+    let call = CALL.replace(r#""name":"a","#, r#""name":"a","task":{},"#);
+    let task = json!({"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
+    let created = format!("<{}", json!({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}));
+    for (more, expected) in [
+        (&[&*call, &one, &created, &two][..], &[][..]),
+        (&[&call, &two, &created, &one], &["server PROG-007"]),
+        (&[&call, RESULT, &one], &["server PROG-009"]),
+    ] {
+        let capabilities = r#"{\"tools\":{},\"tasks\":{\"requests\":{\"tools\":{\"call\":{}}}}}"#;
+        let text = record(&session("2025-11-25", more)).replace(r#"{\"tools\":{}}"#, capabilities);
+        let file = folder.file("task.jsonl");
+        fs::write(&file, text).expect("it is written");
+        let lines = replay(&file).1;
+        assert_eq!(broken(&lines), *expected, "{more:?}: {lines:#?}");
     }
     // Before the session is open.
     let early = record(&session("2025-11-25", &[]));
@@ -199,10 +218,32 @@ pub(crate) fn broken_rules_of_2026() {
         let (_, lines) = replay(&file);
         assert_eq!(broken(&lines), *expected, "{more:?}: {lines:#?}");
     }
-    // Without discovery.
-    let file = folder.file("b.jsonl");
-    fs::write(&file, record(&[call, good])).expect("it is written");
-    assert_eq!(replay(&file).0, 0);
+    let with_token = |id: u8, token: &str| {
+        let call = request(id, "tools/call", json!({"name": "a"}));
+        call.replace(r#""_meta":{"#, &format!(r#""_meta":{{"progressToken":"{token}","#))
+    };
+    let progress = |token: &str| {
+        let params = json!({"progressToken": token, "progress": 1});
+        format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+    };
+    let get = request(3, "tasks/get", json!({"taskId": "t"})).replace(
+        r#"clientCapabilities":{}"#,
+        r#"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+    );
+    let [discover, discovered] = &discover[..] else { unreachable!("two lines") };
+    for lines in [
+        // Without discovery.
+        vec![call.clone(), good.clone()],
+        vec![get],
+        // Before the discovery, and while it is pending.
+        vec![with_token(1, "p"), progress("p"), discover.clone(), good.clone(), discovered.clone()],
+        vec![discover.clone(), with_token(1, "p"), progress("p"), good, discovered.clone(), with_token(2, "q")],
+    ] {
+        let file = folder.file("b.jsonl");
+        fs::write(&file, record(&lines)).expect("it is written");
+        let (code, out) = replay(&file);
+        assert_eq!((code, broken(&out)), (0, Vec::new()), "{lines:?}: {out:#?}");
+    }
 }
 
 pub(crate) fn requests_without_a_response() {
