@@ -226,15 +226,20 @@ pub(crate) fn broken_rules_of_2026() {
         let params = json!({"progressToken": token, "progress": 1});
         format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
     };
-    let get = request(3, "tasks/get", json!({"taskId": "t"})).replace(
-        r#"clientCapabilities":{}"#,
-        r#"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+    let tasks = |request: String| {
+        let extension = r#"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        request.replace(r#"clientCapabilities":{}"#, extension)
+    };
+    let created = result(
+        1,
+        json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null}),
     );
     let [discover, discovered] = &discover[..] else { unreachable!("two lines") };
     for lines in [
         // Without discovery.
         vec![call.clone(), good.clone()],
-        vec![get],
+        vec![tasks(call.clone()), created, tasks(request(3, "tasks/get", json!({"taskId": "t"})))],
         // Before the discovery, and while it is pending.
         vec![with_token(1, "p"), progress("p"), discover.clone(), good.clone(), discovered.clone()],
         vec![discover.clone(), with_token(1, "p"), progress("p"), good, discovered.clone(), with_token(2, "q")],
