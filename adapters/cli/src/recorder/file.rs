@@ -95,6 +95,8 @@ impl RecordFile {
         let at = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut line = std::mem::take(&mut state.line);
         line.clear();
+        // Nothing is recorded after the end of the server: the client may still write.
+        let is_last = matches!(what, What::Exit(_) | What::Signal(_));
         Entry { at, what }.encode(&mut line);
         let is_full = state.written + line.len() as u64 + RESERVE > self.max_bytes;
         if is_full {
@@ -110,7 +112,10 @@ impl RecordFile {
         }
         state.line = line;
         let why = match outcome {
-            Ok(()) if !is_full => return,
+            Ok(()) if !is_full => {
+                state.stopped = is_last;
+                return;
+            }
             Ok(()) => format!("the record has reached {} bytes", self.max_bytes),
             Err(error) => format!("the record cannot be written: {error}"),
         };
@@ -204,6 +209,18 @@ mod tests {
         assert!(text.len() <= 2_000 && text.len() > 1_500, "{}", text.len());
         let last = text.lines().last().expect("a line");
         assert!(last.contains("\"stopped\":\"the record has reached 2000 bytes\""), "{last}");
+        fs::remove_dir_all(folder).expect("it is removed");
+    }
+
+    #[test]
+    fn nothing_follows_the_end_of_the_server() {
+        let folder = folder("end");
+        let path = folder.join("a.jsonl");
+        let file = RecordFile::create(&path, 2_000, true, &header()).expect("a file");
+        file.write(What::Exit(7));
+        file.write(What::End { from: Origin::Client, stream: "stdin".into() });
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert!(text.lines().last().is_some_and(|line| line.contains("\"exit\":7")), "{text}");
         fs::remove_dir_all(folder).expect("it is removed");
     }
 
