@@ -106,6 +106,7 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("record::full_error_outputs_do_not_stop_messages", recorder::full_error_outputs_do_not_stop_messages),
     ("record::wrong_recorders", recorder::wrong_recorders),
     ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
+    ("replay::tokens_of_tasks_stay_valid", replay::tokens_of_tasks_stay_valid),
     ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
     ("replay::requests_without_a_response", replay::requests_without_a_response),
     ("replay::wrong_records", replay::wrong_records),

@@ -81,12 +81,14 @@ pub(crate) fn own_sessions_break_no_rule(run: &Mcp) {
     assert_eq!(records, 9);
 }
 
+/// Returns progress of the request with the token `p`.
+fn progress(value: f64) -> String {
+    let params = json!({"progressToken": "p", "progress": value});
+    format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+}
+
 pub(crate) fn broken_rules_of_sessions() {
     let folder = Folder::new("replay-broken");
-    let progress = |value: f64| {
-        let params = json!({"progressToken": "p", "progress": value});
-        format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
-    };
     let (one, two) = (progress(1.0), progress(2.0));
     let rows: &[(&str, &[&str], &[&str])] = &[
         ("2025-11-25", &[CALL, &one, &two, RESULT], &[]),
@@ -147,7 +149,20 @@ pub(crate) fn broken_rules_of_sessions() {
         assert_eq!(broken(&lines), *expected, "{version} {more:?}: {lines:#?}");
         assert_eq!(code, i32::from(!expected.is_empty()));
     }
-    // The token of a request stays valid as long as its task.
+    // Before the session is open.
+    let early = record(&session("2025-11-25", &[]));
+    let mut early: Vec<_> = early.lines().map(str::to_owned).collect();
+    let list = r#"{"jsonrpc":"2.0","id":5,"method":"tools/list"}"#;
+    early.insert(2, json!({"t": 1, "from": "client", "stream": "stdin", "text": format!("{list}\n")}).to_string());
+    let file = folder.file("b.jsonl");
+    fs::write(&file, early.join("\n") + "\n").expect("it is written");
+    assert_eq!(broken(&replay(&file).1), ["client LIFE-007"]);
+}
+
+/// The token of a request stays valid as long as its task.
+pub(crate) fn tokens_of_tasks_stay_valid() {
+    let folder = Folder::new("replay-tasks");
+    let (one, two) = (progress(1.0), progress(2.0));
     let call = CALL.replace(r#""name":"a","#, r#""name":"a","task":{},"#);
     let task = json!({"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
         "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
@@ -164,14 +179,6 @@ pub(crate) fn broken_rules_of_sessions() {
         let lines = replay(&file).1;
         assert_eq!(broken(&lines), *expected, "{more:?}: {lines:#?}");
     }
-    // Before the session is open.
-    let early = record(&session("2025-11-25", &[]));
-    let mut early: Vec<_> = early.lines().map(str::to_owned).collect();
-    let list = r#"{"jsonrpc":"2.0","id":5,"method":"tools/list"}"#;
-    early.insert(2, json!({"t": 1, "from": "client", "stream": "stdin", "text": format!("{list}\n")}).to_string());
-    let file = folder.file("b.jsonl");
-    fs::write(&file, early.join("\n") + "\n").expect("it is written");
-    assert_eq!(broken(&replay(&file).1), ["client LIFE-007"]);
 }
 
 pub(crate) fn broken_rules_of_2026() {
