@@ -19,11 +19,10 @@ use crate::{arguments, error::Failed, options::ConnectionOptions, show};
 /// otherwise.
 pub(crate) fn host(options: &ConnectionOptions, notifications: Option<SyncSender<Value>>) -> Result<Host, Failed> {
     let mut settings = Settings::default();
-    settings.request.total_timeout = Some(options.timeout);
-    settings.request.idle_timeout = Some(options.timeout);
-    settings.handshake_timeout = options.timeout;
-    let mut host =
-        Host::builder("mcp-cli", env!("CARGO_PKG_VERSION")).settings(settings).versions(options.era.versions());
+    settings.request.total_timeout = Some(options.timeout());
+    settings.request.idle_timeout = Some(options.timeout());
+    settings.handshake_timeout = options.timeout();
+    let mut host = Host::builder("mcp-cli", env!("CARGO_PKG_VERSION")).settings(settings).versions(options.versions());
     let answers = arguments::answers(&options.answers)?;
     if !answers.is_empty() {
         host = host.elicitation(move |form: ElicitFormParams, _| answer(&form, &answers));

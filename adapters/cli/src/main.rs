@@ -84,6 +84,11 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             Some(target::variables(connection).and_then(record))
         }
         Command::Bridge { target, listen, shared, name, command } => {
+            let unused = connection.of_client();
+            if !unused.is_empty() {
+                let why = "the bridge does not use it, because the clients that connect to it decide";
+                return Some(Err(Failed::usage(format!("{}: {why}", unused.join(", ")))));
+            }
             let server = match target {
                 Some(target) => Target::parse(target, connection),
                 None => Target::of_words(command, connection),
@@ -99,7 +104,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
                     record: file,
                     command,
                     ignore,
-                    timeout: connection.timeout,
+                    timeout: connection.timeout(),
                     json: connection.json,
                     quiet: connection.quiet,
                     variables,

@@ -36,12 +36,12 @@ pub(crate) struct ConnectionOptions {
     /// A variable of the environment of a program.
     #[arg(long = "env", global = true, value_name = "NAME=VALUE")]
     pub(crate) env: Vec<String>,
-    /// The revisions to offer.
-    #[arg(long, global = true, value_enum, default_value_t = EraOption::Any)]
-    pub(crate) era: EraOption,
-    /// The seconds until a request times out.
-    #[arg(long, global = true, value_name = "SECONDS", default_value = "60", value_parser = seconds)]
-    pub(crate) timeout: Duration,
+    /// The revisions to offer. Default: any.
+    #[arg(long, global = true, value_enum)]
+    pub(crate) era: Option<EraOption>,
+    /// The seconds until a request times out. Default: 60.
+    #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
+    pub(crate) timeout: Option<Duration>,
     /// Prints results as JSON, one document per line.
     #[arg(long, global = true)]
     pub(crate) json: bool,
@@ -59,6 +59,29 @@ pub(crate) struct ConnectionOptions {
     pub(crate) roots: Vec<PathBuf>,
 }
 
+impl ConnectionOptions {
+    pub(crate) fn timeout(&self) -> Duration {
+        self.timeout.unwrap_or(Duration::from_secs(60))
+    }
+
+    pub(crate) fn versions(&self) -> VersionSet {
+        self.era.unwrap_or(EraOption::Any).versions()
+    }
+
+    /// Returns the options of a client that were given, which a bridge has no use for: it has the clients that connect
+    /// to it.
+    pub(crate) fn of_client(&self) -> Vec<&'static str> {
+        let all = [
+            ("--era", self.era.is_some()),
+            ("--timeout", self.timeout.is_some()),
+            ("--answer", !self.answers.is_empty()),
+            ("--sample", self.sample.is_some()),
+            ("--root", !self.roots.is_empty()),
+        ];
+        all.into_iter().filter(|(_, is_given)| *is_given).map(|(name, _)| name).collect()
+    }
+}
+
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub(crate) enum EraOption {
     /// All revisions: the era of the server is probed.
@@ -70,7 +93,7 @@ pub(crate) enum EraOption {
 }
 
 impl EraOption {
-    pub(crate) const fn versions(self) -> VersionSet {
+    const fn versions(self) -> VersionSet {
         match self {
             Self::Any => VersionSet::ALL,
             Self::Legacy => VersionSet::LEGACY,

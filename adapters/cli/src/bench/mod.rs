@@ -13,7 +13,7 @@ use std::{
 };
 
 use mcp_blocking::Client;
-use mcp_proto::schema::CallToolResult;
+use mcp_proto::{connection::SendError, schema::CallToolResult};
 use mcp_service::CallError;
 use sample::Sample;
 use serde_json::{Map, Value, json};
@@ -100,7 +100,9 @@ fn measure(
                 Ok(result) if is_right(&result, expected, options.any_answer) => {}
                 Ok(_) => wrong += 1,
                 // Nothing can be measured any more.
-                Err(error @ (CallError::Closed(_) | CallError::Failed(_))) => return Err(error),
+                Err(error @ (CallError::Closed(_) | CallError::Failed(_) | CallError::Send(SendError::Closed))) => {
+                    return Err(error);
+                }
                 Err(_) => wrong += 1,
             }
         }

@@ -42,8 +42,8 @@ pub(crate) enum Fact {
     Cancelled(Call),
     /// The cancellation of a request that has ended, or was never sent.
     CancelledUnknown { was_used: bool },
-    /// Progress of a request. `grows`: it is larger than before.
-    Progress { grows: bool, was_cancelled: bool },
+    /// Progress of a request. `grows`: it is larger than before. `of_task`: the result of the request was a task.
+    Progress { grows: bool, was_cancelled: bool, of_task: bool },
     /// Progress for a token that no request in flight has.
     ProgressUnknown,
     /// Neither.
@@ -56,6 +56,8 @@ struct Side {
     used: HashSet<RequestId>,
     /// By token.
     tokens: HashMap<RequestId, RequestId>,
+    /// The requests whose results were tasks, by token: it stays valid as long as the task.
+    tasks: HashMap<RequestId, Call>,
 }
 
 /// The requests in flight of both sides.
@@ -103,6 +105,7 @@ impl Ledger {
                     return Fact::Other;
                 }
                 if let Some(token) = &token {
+                    side.tasks.remove(token);
                     side.tokens.insert(token.clone(), request.clone());
                 }
                 let is_reused = side.used.contains(request);
@@ -128,9 +131,12 @@ impl Ledger {
                 match side.calls.remove(id) {
                     Some(call) => {
                         side.forget(&call);
+                        if call.may_be_task && is_task(message) {
+                            side.keep(&call);
+                        }
                         Fact::Answered(call)
                     }
-                    None => Fact::Unknown { was_used: side.used.contains(id) || side.used.len() == MAX_CALLS },
+                    None => Fact::Unknown { was_used: side.was_used(id) },
                 }
             }
             Message::Error { id: None, .. } => Fact::Other,
@@ -159,19 +165,23 @@ impl Ledger {
                 call.cancelled = true;
                 Fact::Cancelled(call.clone())
             }
-            _ => Fact::CancelledUnknown { was_used: self.side(from).used.contains(&id) },
+            _ => Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) },
         }
     }
 
     fn progress(&mut self, from: Origin, token: Option<RequestId>, progress: Option<f64>) -> Fact {
         let side = self.side(from.other());
-        let request = token.and_then(|token| side.tokens.get(&token));
-        let (Some(call), Some(progress)) = (request.and_then(|id| side.calls.get_mut(id)), progress) else {
-            return Fact::ProgressUnknown;
+        let Some(token) = token else { return Fact::ProgressUnknown };
+        let request = side.tokens.get(&token).and_then(|id| side.calls.get_mut(id));
+        let of_task = request.is_none();
+        let call = request.or_else(|| side.tasks.get_mut(&token));
+        let (Some(call), Some(progress)) = (call, progress) else {
+            // It may be one of a task that was not kept.
+            return if side.tasks.len() == MAX_CALLS { Fact::Other } else { Fact::ProgressUnknown };
         };
         let grows = call.progress.is_none_or(|last| progress > last);
         call.progress = Some(progress);
-        Fact::Progress { grows, was_cancelled: call.cancelled }
+        Fact::Progress { grows, was_cancelled: call.cancelled, of_task }
     }
 
     /// Returns the requests in flight, in their order.
@@ -179,7 +189,11 @@ impl Ledger {
         let client = self.client.calls.iter().map(|(id, call)| (Origin::Client, id, call));
         let server = self.server.calls.iter().map(|(id, call)| (Origin::Server, id, call));
         let mut all: Vec<_> = client.chain(server).collect();
-        all.sort_by_key(|(_, _, call)| call.number);
+        // Members of a batch have one number.
+        all.sort_by(|one, other| {
+            let key = |it: &(Origin, &RequestId, &Call)| (it.2.number, it.0 == Origin::Server);
+            key(one).cmp(&key(other)).then_with(|| one.1.as_json().cmp(other.1.as_json()))
+        });
         all
     }
 
@@ -193,13 +207,53 @@ impl Ledger {
 }
 
 impl Side {
+    /// Returns whether an id was used, or may have been: not all are known any more if there were too many.
+    fn was_used(&self, id: &RequestId) -> bool {
+        self.used.contains(id) || self.used.len() == MAX_CALLS
+    }
+
     fn forget(&mut self, call: &Call) {
         if let Some(token) = &call.token {
             self.tokens.remove(token);
         }
     }
+
+    /// Keeps the token of a request whose result is a task.
+    fn keep(&mut self, call: &Call) {
+        if let Some(token) = &call.token
+            && self.tasks.len() < MAX_CALLS
+        {
+            self.tasks.insert(token.clone(), call.clone());
+        }
+    }
+}
+
+/// Returns whether a response has a task instead of a result.
+fn is_task(message: &Message<'_>) -> bool {
+    let Message::Response { result, .. } = message else { return false };
+    result.member("task").is_some_and(|task| task.member("taskId").is_some())
 }
 
 fn member<'a>(params: Option<&'a RawJson<'_>>, name: &str) -> Option<RawJson<'a>> {
     params.and_then(|params| params.member(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn open_requests_of_one_batch_have_an_order() {
+        let mut ledger = Ledger::default();
+        for id in 0..64 {
+            for from in [Origin::Server, Origin::Client] {
+                let text = format!(r#"{{"jsonrpc":"2.0","id":"{id:02}","method":"ping"}}"#);
+                let message = Message::parse(&text, 8).expect("a message");
+                ledger.take(1, 0, from, &message);
+            }
+        }
+        let open: Vec<_> = ledger.open().iter().map(|(from, id, _)| (*from, id.as_json().to_owned())).collect();
+        let side = |from| (0..64).map(move |id| (from, format!("\"{id:02}\"")));
+        assert_eq!(open, side(Origin::Client).chain(side(Origin::Server)).collect::<Vec<_>>());
+    }
 }

@@ -38,15 +38,31 @@ pub(crate) enum Item {
     },
 }
 
-/// Reads a record as lines. Memory: at most three lines and one chunk.
+/// One of the standard streams.
+#[derive(Clone, Copy, Debug)]
+enum Stream {
+    Input,
+    Output,
+    Errors,
+}
+
+/// What is left of an entry.
+#[derive(Debug)]
+enum Left {
+    /// The complete lines of a stream.
+    Lines(Stream),
+    Event(What),
+}
+
+/// Reads a record as lines. Memory: the beginning of a line of each stream, one entry, and one line.
 #[derive(Debug)]
 pub(crate) struct Lines<R> {
     reader: Reader<R>,
     client: LineDecoder,
     server: LineDecoder,
     log: LineDecoder,
-    /// The items of the last chunk.
-    ready: VecDeque<Item>,
+    /// What is left of the last entry: at most a few elements, because lines are cut when they are asked for.
+    left: VecDeque<Left>,
     at: u64,
     is_over: bool,
 }
@@ -60,7 +76,7 @@ impl<R: BufRead> Lines<R> {
         }
         let decoder = || LineDecoder::new(MAX_MESSAGE);
         let (client, server, log) = (decoder(), decoder(), decoder());
-        Ok(Self { reader, client, server, log, ready: VecDeque::new(), at: 0, is_over: false })
+        Ok(Self { reader, client, server, log, left: VecDeque::new(), at: 0, is_over: false })
     }
 
     pub(crate) const fn reader(&self) -> &Reader<R> {
@@ -70,18 +86,25 @@ impl<R: BufRead> Lines<R> {
     /// Returns the next item, or `None` at the end.
     pub(crate) fn next_item(&mut self) -> Result<Option<Item>, Failed> {
         loop {
-            if let Some(item) = self.ready.pop_front() {
-                return Ok(Some(item));
+            match self.left.pop_front() {
+                Some(Left::Event(what)) => return Ok(Some(Item::Event { at: self.at, what })),
+                Some(Left::Lines(stream)) => {
+                    if let Some(item) = self.cut(stream) {
+                        self.left.push_front(Left::Lines(stream));
+                        return Ok(Some(item));
+                    }
+                    continue;
+                }
+                None => {}
             }
             match self.reader.next_entry()? {
                 Some(Entry { at, what }) => self.take(at, what),
                 None if self.is_over => return Ok(None),
                 None => {
                     self.is_over = true;
-                    for (from, stream) in
-                        [(Origin::Client, "stdin"), (Origin::Server, "stdout"), (Origin::Server, "stderr")]
-                    {
-                        self.end(self.at, from, stream);
+                    for stream in [Stream::Input, Stream::Output, Stream::Errors] {
+                        self.decoder(stream).end();
+                        self.left.push_back(Left::Lines(stream));
                     }
                 }
             }
@@ -92,46 +115,73 @@ impl<R: BufRead> Lines<R> {
         self.at = at;
         match what {
             What::Bytes { from, stream, bytes } => {
-                if let Some(decoder) = self.decoder(from, &stream) {
-                    decoder.feed(&bytes);
-                    self.cut(at, from, &stream);
+                if let Some(stream) = Stream::of(from, &stream) {
+                    self.decoder(stream).feed(&bytes);
+                    self.left.push_back(Left::Lines(stream));
                 }
             }
             What::End { from, stream } => {
-                self.end(at, from, &stream);
-                self.ready.push_back(Item::Event { at, what: What::End { from, stream } });
+                if let Some(stream) = Stream::of(from, &stream) {
+                    self.decoder(stream).end();
+                    self.left.push_back(Left::Lines(stream));
+                }
+                self.left.push_back(Left::Event(What::End { from, stream }));
             }
-            what => self.ready.push_back(Item::Event { at, what }),
+            what => self.left.push_back(Left::Event(what)),
         }
     }
 
-    fn end(&mut self, at: u64, from: Origin, stream: &str) {
-        if let Some(decoder) = self.decoder(from, stream) {
-            decoder.end();
-            self.cut(at, from, stream);
+    fn decoder(&mut self, stream: Stream) -> &mut LineDecoder {
+        match stream {
+            Stream::Input => &mut self.client,
+            Stream::Output => &mut self.server,
+            Stream::Errors => &mut self.log,
         }
     }
 
-    fn decoder(&mut self, from: Origin, stream: &str) -> Option<&mut LineDecoder> {
+    /// Returns the next complete line of a stream.
+    fn cut(&mut self, stream: Stream) -> Option<Item> {
+        let at = self.at;
+        let frame = self.decoder(stream).next_frame()?;
+        let (bytes, end) = (frame.bytes().to_vec(), frame.end());
+        let from = match stream {
+            Stream::Input => Origin::Client,
+            Stream::Output => Origin::Server,
+            Stream::Errors => return Some(Item::Log { at, text: String::from_utf8_lossy(&bytes).into_owned() }),
+        };
+        Some(Item::Line(Line { at, from, bytes, end }))
+    }
+}
+
+impl Stream {
+    fn of(from: Origin, stream: &str) -> Option<Self> {
         match (from, stream) {
-            (Origin::Client, "stdin") => Some(&mut self.client),
-            (Origin::Server, "stdout") => Some(&mut self.server),
-            (Origin::Server, "stderr") => Some(&mut self.log),
+            (Origin::Client, "stdin") => Some(Self::Input),
+            (Origin::Server, "stdout") => Some(Self::Output),
+            (Origin::Server, "stderr") => Some(Self::Errors),
             _ => None,
         }
     }
+}
 
-    fn cut(&mut self, at: u64, from: Origin, stream: &str) {
-        let is_log = stream == "stderr";
-        loop {
-            let Some(decoder) = self.decoder(from, stream) else { return };
-            let Some(frame) = decoder.next_frame() else { return };
-            let (bytes, end) = (frame.bytes().to_vec(), frame.end());
-            self.ready.push_back(if is_log {
-                Item::Log { at, text: String::from_utf8_lossy(&bytes).into_owned() }
-            } else {
-                Item::Line(Line { at, from, bytes, end })
-            });
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_of_a_chunk_are_cut_when_they_are_asked_for() {
+        let chunk = "x\\n".repeat(100_000);
+        let record = format!(
+            "{{\"mcp_record\":1,\"transport\":\"stdio\"}}\n\
+             {{\"t\":7,\"from\":\"server\",\"stream\":\"stdout\",\"text\":\"{chunk}\"}}\n"
+        );
+        let reader = Reader::new("a".into(), record.as_bytes()).expect("a record");
+        let mut lines = Lines::new(reader).expect("one of stdio");
+        let expected = Item::Line(Line { at: 7, from: Origin::Server, bytes: b"x".to_vec(), end: FrameEnd::Complete });
+        for _ in 0..100_000 {
+            assert_eq!(lines.next_item().expect("JSON").as_ref(), Some(&expected));
+            assert!(lines.left.len() <= 1, "no line is cut before it is asked for");
         }
+        assert_eq!(lines.next_item().expect("JSON"), None);
     }
 }

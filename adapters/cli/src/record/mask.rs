@@ -45,18 +45,15 @@ pub(crate) enum Kind {
 struct Word {
     letters: [u8; WORD],
     len: usize,
-    /// A character that is not part of a name was between them.
-    is_broken: bool,
 }
 
 impl Word {
     const fn new() -> Self {
-        Self { letters: [0; WORD], len: 0, is_broken: false }
+        Self { letters: [0; WORD], len: 0 }
     }
 
     const fn clear(&mut self) {
         self.len = 0;
-        self.is_broken = false;
     }
 
     /// Adds a byte, and returns whether it belongs to a name.
@@ -82,7 +79,7 @@ impl Word {
 
     fn is_secret(&self) -> bool {
         let word = self.get();
-        !self.is_broken && SECRETS.iter().any(|end| word.ends_with(end)) && !NO_SECRETS.contains(&word)
+        SECRETS.iter().any(|end| word.ends_with(end)) && !NO_SECRETS.contains(&word)
     }
 
     /// Returns whether the value is a list of words: a scheme and credentials, or several cookies.
@@ -121,7 +118,7 @@ enum Json {
     },
 }
 
-/// A place in text.
+/// A place in text. `wide`: the value is several words. `list`: it is an element of a list.
 #[derive(Clone, Copy, Debug)]
 enum Text {
     Scan,
@@ -129,21 +126,27 @@ enum Text {
     Named {
         wide: bool,
     },
-    /// After the colon or the equals sign, and this many backslashes.
+    /// After the colon or the equals sign, and this many backslashes, which are kept back.
     Value {
         wide: bool,
+        list: bool,
         slashes: u32,
     },
     /// In quotes that have this many backslashes before them.
     Quoted {
+        wide: bool,
+        list: bool,
         quote: u8,
         slashes: u32,
         run: u32,
         shown: bool,
     },
-    /// In a value without quotes, of which these are the first letters.
+    /// In a value without quotes, of which `word` has the first letters, and after this many backslashes, which are
+    /// kept back.
     Bare {
         wide: bool,
+        list: bool,
+        run: u32,
     },
 }
 
@@ -182,12 +185,14 @@ impl Masker {
             Json::Between(place) => self.between(place, byte, out),
             Json::Text if is_end => {
                 let is_name = byte == b'"' && self.name.is_secret();
+                self.end_text(out);
                 self.json = Json::Between(if is_name { Place::Named } else { Place::Other });
                 out.push(byte);
             }
             Json::Text => {
+                // A secret may be the last part of a name, as in `db.password`.
                 if !self.name.push(byte) {
-                    self.name.is_broken = true;
+                    self.name.clear();
                 }
                 self.text(byte, out);
             }
@@ -210,18 +215,33 @@ impl Masker {
         }
     }
 
+    /// Ends the text that is scanned.
+    fn end_text(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.text, Text::Value { slashes: 1.., .. }) {
+            out.extend_from_slice(MASK);
+        }
+        self.word.clear();
+        self.text = Text::Scan;
+    }
+
     /// Takes a byte outside of texts and masked numbers.
     fn between(&mut self, place: Place, byte: u8, out: &mut Vec<u8>) {
         let list = place == Place::List;
         self.json = match (byte, place) {
             (b'"', Place::Value | Place::List) => Json::Secret { list, shown: false },
+            // After `password=`, in a line that is no JSON.
+            (b'"', Place::Other) if matches!(self.text, Text::Value { .. }) => {
+                self.end_text(out);
+                Json::Secret { list: false, shown: false }
+            }
             (b'"', _) => {
                 self.run = 0;
                 self.name.clear();
-                self.word.clear();
-                self.text = Text::Scan;
+                self.end_text(out);
                 Json::Text
             }
+            // In JSON there are no words outside of texts, so this concerns lines that are none.
+            (_, Place::Other) => return self.text(byte, out),
             (b' ' | b'\t' | b'\r' | b'\n', place) => Json::Between(place),
             (b':', Place::Named) => Json::Between(Place::Value),
             (b'[', Place::Value) => Json::Between(Place::List),
@@ -243,42 +263,81 @@ impl Masker {
             Text::Scan => self.scan(byte),
             Text::Named { wide } => match byte {
                 b'\\' | b'"' | b'\'' | b' ' => Text::Named { wide },
-                b':' | b'=' => Text::Value { wide, slashes: 0 },
+                b':' | b'=' => Text::Value { wide, list: false, slashes: 0 },
                 _ => self.scan(byte),
             },
-            Text::Value { wide, slashes } => match byte {
-                b'\\' => Text::Value { wide, slashes: slashes.saturating_add(1) },
-                b'"' | b'\'' => Text::Quoted { quote: byte, slashes, run: 0, shown: false },
-                b' ' | b'\t' | b'=' | b'[' | b'(' if slashes == 0 => Text::Value { wide, slashes },
-                // A backslash begins an escape, such as a line break.
-                _ if slashes > 0 => self.scan(byte),
-                b'{' | b'\n' | b'\r' | b',' | b';' | b'&' | b'}' | b']' | b')' => self.scan(byte),
-                _ => {
-                    out.extend_from_slice(MASK);
-                    self.word.clear();
-                    self.word.push(byte);
-                    self.text = Text::Bare { wide };
-                    return;
-                }
-            },
-            Text::Quoted { quote, slashes, run, shown } => return self.quoted(quote, slashes, run, shown, byte, out),
-            Text::Bare { wide } => {
-                let is_blank = matches!(byte, b' ' | b'\t');
-                // `Bearer` and `Basic` are followed by the secret.
-                let is_scheme = [&b"bearer"[..], b"basic"].contains(&self.word.get());
-                let is_end = match byte {
-                    b'\n' | b'\r' | b'"' | b'\\' => true,
-                    b'\'' | b',' | b';' | b'&' | b'<' | b'>' | b')' | b'}' | b']' => !wide,
-                    _ => is_blank && !wide && !is_scheme,
-                };
-                if !is_end {
-                    self.word.push(byte);
-                    return;
-                }
+            Text::Value { wide, list, slashes } => return self.value(wide, list, slashes, byte, out),
+            Text::Quoted { .. } => return self.quoted(byte, out),
+            Text::Bare { wide, list, run } => return self.bare(wide, list, run, byte, out),
+        };
+        out.push(byte);
+    }
+
+    /// Takes a byte before a value.
+    fn value(&mut self, wide: bool, list: bool, slashes: u32, byte: u8, out: &mut Vec<u8>) {
+        let is_escape = slashes > 0 && self.kind == Kind::Json;
+        let text = match byte {
+            b'\\' => {
+                self.text = Text::Value { wide, list, slashes: slashes.saturating_add(1) };
+                return;
+            }
+            b'"' | b'\'' => Text::Quoted { wide, list, quote: byte, slashes, run: 0, shown: false },
+            // An escaped blank, or an escaped line break in a list.
+            b't' if is_escape => Text::Value { wide, list, slashes: 0 },
+            b'n' | b'r' if is_escape && list => Text::Value { wide, list, slashes: 0 },
+            b'n' | b'r' if is_escape => Text::Scan,
+            b'\n' | b'\r' if list && self.kind == Kind::Text => Text::Value { wide, list, slashes: 0 },
+            b'\n' | b'\r' => self.scan(byte),
+            b' ' | b'\t' | b'=' | b'(' if slashes == 0 => Text::Value { wide, list, slashes },
+            b'[' if slashes == 0 => Text::Value { wide, list: true, slashes },
+            b',' if slashes == 0 && list => Text::Value { wide, list, slashes },
+            b'{' | b',' | b';' | b'&' | b'}' | b']' | b')' if slashes == 0 => self.scan(byte),
+            _ => {
+                out.extend_from_slice(MASK);
                 self.word.clear();
-                self.scan(byte)
+                self.word.push(byte);
+                self.text = Text::Bare { wide, list, run: 0 };
+                return;
             }
         };
+        push_slashes(slashes, out);
+        out.push(byte);
+        self.text = text;
+    }
+
+    /// Takes a byte of a value without quotes. Escapes belong to it, except those of line breaks, blanks and quotes.
+    fn bare(&mut self, wide: bool, list: bool, run: u32, byte: u8, out: &mut Vec<u8>) {
+        if byte == b'\\' && self.kind == Kind::Json {
+            self.text = Text::Bare { wide, list, run: run.saturating_add(1) };
+            return;
+        }
+        // `Bearer` and `Basic` are followed by the secret.
+        let is_scheme = [&b"bearer"[..], b"basic"].contains(&self.word.get());
+        let is_end = match byte {
+            b'\n' | b'\r' | b'"' => true,
+            b'n' | b'r' if run > 0 => true,
+            b't' if run > 0 => !wide && !is_scheme,
+            _ if run > 0 => false,
+            b',' | b']' if list => true,
+            b'\'' | b',' | b';' | b'&' | b'<' | b'>' | b')' | b'}' | b']' => !wide,
+            b' ' | b'\t' => !wide && !is_scheme,
+            _ => false,
+        };
+        if !is_end {
+            // The letter of an escaped blank is no part of a word.
+            if byte != b't' || run == 0 {
+                self.word.push(byte);
+            }
+            self.text = Text::Bare { wide, list, run: 0 };
+            return;
+        }
+        self.word.clear();
+        self.text = match byte {
+            b',' if list => Text::Value { wide, list, slashes: 0 },
+            b'n' | b'r' | b't' => Text::Scan,
+            _ => self.scan(byte),
+        };
+        push_slashes(run, out);
         out.push(byte);
     }
 
@@ -290,30 +349,36 @@ impl Masker {
         let is_bearer = self.word.get().ends_with(b"bearer");
         self.word.clear();
         match byte {
-            b' ' if is_bearer => Text::Value { wide: false, slashes: 0 },
-            b':' | b'=' if is_secret => Text::Value { wide, slashes: 0 },
+            b' ' if is_bearer => Text::Value { wide: false, list: false, slashes: 0 },
+            b':' | b'=' if is_secret => Text::Value { wide, list: false, slashes: 0 },
             b'\\' | b'"' | b'\'' | b' ' if is_secret => Text::Named { wide },
             _ => Text::Scan,
         }
     }
 
     /// Takes a byte of a value in quotes. Its backslashes are kept back until it is known whether they end it.
-    fn quoted(&mut self, quote: u8, slashes: u32, run: u32, shown: bool, byte: u8, out: &mut Vec<u8>) {
+    fn quoted(&mut self, byte: u8, out: &mut Vec<u8>) {
+        let Text::Quoted { wide, list, quote, slashes, run, shown } = self.text else { return };
         let is_line_end = byte == b'\n';
-        if byte == quote && run == slashes || is_line_end {
-            let run = if is_line_end { 0 } else { run };
-            out.extend((0..run).map(|_| b'\\'));
+        // Each level of nesting doubles the backslashes before a quote that ends the value.
+        let is_quote_end = byte == quote && run % slashes.saturating_add(1).saturating_mul(2) == slashes;
+        if is_quote_end || is_line_end {
+            push_slashes(if is_line_end { 0 } else { run }, out);
             out.push(byte);
             self.word.clear();
-            self.text = Text::Scan;
+            self.text = if list && is_quote_end { Text::Value { wide, list, slashes: 0 } } else { Text::Scan };
             return;
         }
         let run = if byte == b'\\' { run.saturating_add(1) } else { 0 };
         if !shown && run == 0 {
             out.extend_from_slice(MASK);
         }
-        self.text = Text::Quoted { quote, slashes, run, shown: shown || run == 0 };
+        self.text = Text::Quoted { wide, list, quote, slashes, run, shown: shown || run == 0 };
     }
+}
+
+fn push_slashes(count: u32, out: &mut Vec<u8>) {
+    out.extend((0..count).map(|_| b'\\'));
 }
 
 #[cfg(test)]
@@ -329,7 +394,7 @@ mod tests {
     }
 
     /// Secrets contain `canary`.
-    const JSON: [(&str, &str); 21] = [
+    const JSON: [(&str, &str); 41] = [
         (r#"{"password":"canary"}"#, r#"{"password":"***"}"#),
         (r#"{"api_key" : "can\"ary\\", "x":1}"#, r#"{"api_key" : "***", "x":1}"#),
         (r#"{"Authorization":"Bearer canary","id":1}"#, r#"{"Authorization":"***","id":1}"#),
@@ -352,6 +417,36 @@ mod tests {
         (r#"["curl -H 'Authorization: Bearer canary' x"]"#, r#"["curl -H 'Authorization: ***"]"#),
         (r#"{"value":"Bearer canary"}"#, r#"{"value":"Bearer ***"}"#),
         (r#"{"url":"https://a/?access_token=canary&b=1"}"#, r#"{"url":"https://a/?access_token=***&b=1"}"#),
+        // Escapes in values.
+        (r#"{"text":"token=ab\/canary","a":1}"#, r#"{"text":"token=***","a":1}"#),
+        (r#"{"text":"password=p\u00e9canary x"}"#, r#"{"text":"password=*** x"}"#),
+        (r#"{"text":"password=\u00e9canary x"}"#, r#"{"text":"password=*** x"}"#),
+        (r#"{"text":"password=\\canary x"}"#, r#"{"text":"password=*** x"}"#),
+        (r#"{"text":"password=a\\canary"}"#, r#"{"text":"password=***"}"#),
+        (r#"{"text":"password=\\"}"#, r#"{"text":"password=***"}"#),
+        (r#"{"text":"token:\tcanary\tx"}"#, r#"{"text":"token:\t***\tx"}"#),
+        (r#"{"text":"token=Bearer\tcanary x"}"#, r#"{"text":"token=*** x"}"#),
+        (r#"{"text":"token=\nx"}"#, r#"{"text":"token=\nx"}"#),
+        (r#"{"text":"say \"token=canary\" x"}"#, r#"{"text":"say \"token=***\" x"}"#),
+        (r#"{"text":"{\"token\":\"canary\\\\\",\"a\":\"b\"}"}"#, r#"{"text":"{\"token\":\"***\\\\\",\"a\":\"b\"}"}"#),
+        // Names of several parts.
+        (r#"{"spring.datasource.password":"canary"}"#, r#"{"spring.datasource.password":"***"}"#),
+        (r#"{"db:token":"canary","a":1}"#, r#"{"db:token":"***","a":1}"#),
+        (r#"{"user password":"canary"}"#, r#"{"user password":"***"}"#),
+        (r#"["user password","b"]"#, r#"["user password","b"]"#),
+        // Lists in texts.
+        (
+            r#"{"text":"{\"cookies\":[\"canary\", \"canary\"],\"a\":1}"}"#,
+            r#"{"text":"{\"cookies\":[\"***\", \"***\"],\"a\":1}"}"#,
+        ),
+        (
+            r#"{"text":"{\"token\":[\n\"canary\",\n7\n],\"a\":1}"}"#,
+            r#"{"text":"{\"token\":[\n\"***\",\n***\n],\"a\":1}"}"#,
+        ),
+        (r#"{"text":"tokens, token: [canary, canary] x"}"#, r#"{"text":"tokens, token: [***, ***] x"}"#),
+        // Lines that are no JSON.
+        ("password=canary x\n{\"a\":1}", "password=*** x\n{\"a\":1}"),
+        ("password: \"canary\" x\n{\"a\":\"b\"}", "password: \"***\" x\n{\"a\":\"b\"}"),
         ("a banner: \"password\n{\"password\":\"canary\"}", "a banner: \"password\n{\"password\":\"***\"}"),
     ];
 
@@ -380,6 +475,12 @@ mod tests {
             ("client_secret: \"can ary\" x", "client_secret: \"***\" x"),
             ("token: Bearer canary x", "token: *** x"),
             ("the token is missing", "the token is missing"),
+            (r"password=\canary\n x", "password=*** x"),
+            (r#"{"password": "\\", "a": "b"}"#, r#"{"password": "\\", "a": "b"}"#),
+            (
+                "{'tokens': 1, 'cookies': ['canary',\n 'canary'], 'a': 'b'}",
+                "{'tokens': 1, 'cookies': ['***',\n '***'], 'a': 'b'}",
+            ),
             ("{'apiKey': 'canary'}", "{'apiKey': '***'}"),
             ("Set-Cookie: a=canary; b=canary\r\nX: y", "Set-Cookie: ***\r\nX: y"),
         ] {

@@ -5,8 +5,9 @@ use std::{
     fs::{File, OpenOptions},
     io::{self, Write},
     path::{Path, PathBuf},
-    sync::{Arc, Mutex, PoisonError},
-    time::{Instant, SystemTime},
+    sync::{Arc, Mutex, PoisonError, mpsc},
+    thread,
+    time::{Duration, Instant, SystemTime},
 };
 
 use crate::{
@@ -36,6 +37,8 @@ struct State {
     written: u64,
     stopped: bool,
     line: Vec<u8>,
+    /// Ends when the note about the end of the recording is printed.
+    note: Option<mpsc::Receiver<()>>,
 }
 
 /// Returns the path of a new record: `{time}` and `{pid}` are replaced.
@@ -78,7 +81,7 @@ impl RecordFile {
         if !quiet {
             show::note(&format!("recording to {}", path.display()));
         }
-        let state = State { file, written: line.len() as u64, stopped: false, line: Vec::new() };
+        let state = State { file, written: line.len() as u64, stopped: false, line: Vec::new(), note: None };
         Ok(Self { start: Instant::now(), max_bytes, quiet, state: Mutex::new(state) })
     }
 
@@ -92,6 +95,8 @@ impl RecordFile {
         let at = u64::try_from(self.start.elapsed().as_micros()).unwrap_or(u64::MAX);
         let mut line = std::mem::take(&mut state.line);
         line.clear();
+        // Nothing is recorded after the end of the server: the client may still write.
+        let is_last = matches!(what, What::Exit(_) | What::Signal(_));
         Entry { at, what }.encode(&mut line);
         let is_full = state.written + line.len() as u64 + RESERVE > self.max_bytes;
         if is_full {
@@ -100,18 +105,44 @@ impl RecordFile {
             Entry { at, what: What::Stopped(why) }.encode(&mut line);
         }
         let outcome = state.file.write_all(&line);
-        state.written += line.len() as u64;
+        match outcome {
+            Ok(()) => state.written += line.len() as u64,
+            // A part of the line may be there. If it cannot be removed, readers ignore it.
+            Err(_) => drop(state.file.set_len(state.written)),
+        }
         state.line = line;
         let why = match outcome {
-            Ok(()) if !is_full => return,
+            Ok(()) if !is_full => {
+                state.stopped = is_last;
+                return;
+            }
             Ok(()) => format!("the record has reached {} bytes", self.max_bytes),
             Err(error) => format!("the record cannot be written: {error}"),
         };
         state.stopped = true;
         if !self.quiet {
-            show::note(&format!("{why}; messages are still forwarded"));
+            state.note = note_aside(format!("{why}; messages are still forwarded"));
         }
     }
+
+    /// Waits for the note about the end of the recording, at most this long.
+    pub(crate) fn finish_note(&self, most: Duration) {
+        let note = self.state.lock().unwrap_or_else(PoisonError::into_inner).note.take();
+        if let Some(note) = note {
+            let _ = note.recv_timeout(most);
+        }
+    }
+}
+
+/// Prints a note on another thread: an error output that is full must not stop the messages.
+fn note_aside(text: String) -> Option<mpsc::Receiver<()>> {
+    let (sender, receiver) = mpsc::channel::<()>();
+    let print = move || {
+        // Dropped at the end.
+        let _sender = sender;
+        show::note(&text);
+    };
+    thread::Builder::new().name("note".into()).spawn(print).ok().map(|_| receiver)
 }
 
 /// Records the bytes of one stream.
@@ -178,6 +209,18 @@ mod tests {
         assert!(text.len() <= 2_000 && text.len() > 1_500, "{}", text.len());
         let last = text.lines().last().expect("a line");
         assert!(last.contains("\"stopped\":\"the record has reached 2000 bytes\""), "{last}");
+        fs::remove_dir_all(folder).expect("it is removed");
+    }
+
+    #[test]
+    fn nothing_follows_the_end_of_the_server() {
+        let folder = folder("end");
+        let path = folder.join("a.jsonl");
+        let file = RecordFile::create(&path, 2_000, true, &header()).expect("a file");
+        file.write(What::Exit(7));
+        file.write(What::End { from: Origin::Client, stream: "stdin".into() });
+        let text = fs::read_to_string(&path).expect("it is there");
+        assert!(text.lines().last().is_some_and(|line| line.contains("\"exit\":7")), "{text}");
         fs::remove_dir_all(folder).expect("it is removed");
     }
 

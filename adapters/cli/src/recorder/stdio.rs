@@ -77,6 +77,7 @@ pub(crate) fn record_stdio(options: &RecordOptions<'_>) -> Result<ExitCode, Fail
     let _ = stderr_end.recv_timeout(STDERR_WAIT);
     let (end, code) = system::end_of(status);
     file.write(end);
+    file.finish_note(STDERR_WAIT);
     Ok(ExitCode::from(code))
 }
 

@@ -68,6 +68,8 @@ impl Finding {
     /// Returns the finding for an action that a state machine refuses to its own side.
     pub(crate) fn of_refusal(by: Origin, error: &SendError, version: Option<ProtocolVersion>) -> Option<Self> {
         let kind = match error {
+            // No request of that revision has to wait for another one.
+            SendError::NotReady if version.is_some_and(|version| version.era() == Era::Modern) => return None,
             SendError::NotReady => Kind::Early,
             SendError::WrongDirection(_) => Kind::WrongSide,
             SendError::WrongKind(_) => Kind::Notification,

@@ -11,7 +11,7 @@ use mcp_proto::{
         ClientNotification, ClientRequest, ClientResult, DiscoverResult, InitializeParams, InitializeResult,
         ServerNotification, ServerRequest, ServerResult,
     },
-    wire::{ArrayIter, Message, RawJson, RequestId},
+    wire::{ArrayIter, MalformedKind, Message, RawJson, RequestId},
 };
 
 use super::{
@@ -141,7 +141,10 @@ impl Judge {
             return invalid(Kind::NotJson, "the line is not UTF-8".into());
         };
         let mut judged = Judged { steps: Vec::new(), findings: Vec::new() };
-        if text.trim_start().starts_with('[') && version == Some(ProtocolVersion::V2025_03_26) {
+        let is_batch = version == Some(ProtocolVersion::V2025_03_26)
+            && Message::parse(text, DEPTH).is_err_and(|error| error.kind == MalformedKind::Array)
+            && ArrayIter::new(text, DEPTH).next().is_some();
+        if is_batch {
             for member in ArrayIter::new(text, DEPTH) {
                 self.take_message(line, member, &mut judged);
             }
@@ -183,6 +186,10 @@ impl Judge {
         self.judge_fact(from, &message, &fact, version, &mut step, judged);
         self.judge_types(from, &message, &fact, version, judged);
         judged.steps.push(step);
+        // The machine of the sender has forgotten the request, but its token stays valid as long as the task.
+        if matches!(fact, Fact::Progress { of_task: true, .. }) {
+            return;
+        }
         let is_known = !matches!(fact, Fact::Unknown { .. });
         let is_mapped = match &message {
             Message::Response { id, .. } | Message::Error { id: Some(id), .. } => match from {
@@ -253,8 +260,9 @@ impl Judge {
                 if modern != client_is_modern {
                     return;
                 }
-                if modern && self.setup.server.is_none() {
-                    self.client.open_without_discovery(now);
+                // Any request may be the first one, or be sent while the discovery is pending.
+                if modern {
+                    self.client.open_without_discovery(now, self.setup.server.as_ref());
                 }
                 self.client.request(now, id, method, params.as_ref())
             }

@@ -12,7 +12,7 @@ use mcp_proto::{
     },
     protocol::{CapabilitySet, Era, ProtocolVersion, VersionSet},
     rpc::{CallId, ReplyKey},
-    schema::{ClientCapabilities, Implementation, ServerCapabilities},
+    schema::{At, ClientCapabilities, Implementation, ServerCapabilities},
     wire::{JsonObject, Message, RawJson, RequestId},
 };
 use serde_json::{Map, Value, json};
@@ -67,6 +67,8 @@ pub(crate) struct Role<E> {
     sent: HashMap<RequestId, Sent>,
     /// The same for progress tokens, from the machine's ids.
     tokens: HashMap<RequestId, RequestId>,
+    /// The key in `sent` of the request that opens the connection.
+    opening: RequestId,
     out: Vec<u8>,
     ended: Option<String>,
 }
@@ -79,7 +81,7 @@ fn info() -> Implementation {
 fn assumed() -> Value {
     let list = json!({"listChanged": true});
     json!({"tools": list, "prompts": list, "resources": {"listChanged": true, "subscribe": true}, "completions": {},
-        "logging": {}})
+        "logging": {}, "extensions": {"io.modelcontextprotocol/tasks": {}}})
 }
 
 /// Creates the machine of the server.
@@ -117,7 +119,8 @@ pub(crate) fn client(setup: &Setup) -> Role<ClientRole> {
 impl<E> Role<E> {
     fn new(machine: Connection<E>) -> Self {
         let (keys, sent, tokens) = (HashMap::new(), HashMap::new(), HashMap::new());
-        Self { machine, keys, sent, tokens, out: Vec::new(), ended: None }
+        let opening = RequestId::from("\u{0}opening");
+        Self { machine, keys, sent, tokens, opening, out: Vec::new(), ended: None }
     }
 
     /// Describes what this side knows: phase, revision, and the capabilities of the peer.
@@ -296,22 +299,28 @@ impl<E> Role<E> {
 impl Role<ClientRole> {
     /// Reads the id of the request that opens the connection, to be mapped when the record has it.
     fn opening(&mut self) {
-        self.learn(&RequestId::from("\u{0}opening"), None, None);
+        self.learn(&self.opening.clone(), None, None);
     }
 
     /// Maps the request that opened the connection.
     pub(crate) fn opened(&mut self, id: &RequestId) {
-        if let Some(own) = self.sent.remove(&RequestId::from("\u{0}opening")) {
+        if let Some(own) = self.sent.remove(&self.opening) {
             self.sent.insert(id.clone(), own);
+            self.opening = id.clone();
         }
     }
 
-    /// Opens a connection of 2026-07-28 whose client did not discover the server: all capabilities are assumed.
-    pub(crate) fn open_without_discovery(&mut self, now: Timestamp) {
-        if let Some(Sent { own, .. }) = self.sent.remove(&RequestId::from("\u{0}opening")) {
-            let result = json!({"resultType": "complete", "supportedVersions": [ProtocolVersion::LATEST.as_str()],
-                "capabilities": assumed(), "ttlMs": 0, "cacheScope": "private"});
-            let frame = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{result}}}"#, own.as_json());
+    /// Opens a connection of 2026-07-28 whose client sends requests before it has discovered the server. Unless the
+    /// server tells its capabilities later, all are assumed.
+    pub(crate) fn open_without_discovery(&mut self, now: Timestamp, server: Option<&ServerCapabilities>) {
+        if let Some(Sent { own, .. }) = self.sent.remove(&self.opening) {
+            let told = server.and_then(|server| At(server, Some(ProtocolVersion::LATEST)).to_json().ok());
+            let capabilities = told.map_or_else(|| assumed().to_string(), |told| told.get().to_owned());
+            let version = ProtocolVersion::LATEST.as_str();
+            let frame = format!(
+                r#"{{"jsonrpc":"2.0","id":{},"result":{{"resultType":"complete","supportedVersions":["{version}"],"capabilities":{capabilities},"ttlMs":0,"cacheScope":"private"}}}}"#,
+                own.as_json()
+            );
             self.receive(now, frame.as_bytes());
         }
     }

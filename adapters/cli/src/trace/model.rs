@@ -21,7 +21,7 @@ const ALL_EXCERPTS: usize = 8 << 20;
 /// The characters that are shown in any case.
 const MIN_EXCERPT: usize = 40;
 
-/// The longest name.
+/// The longest name, id and finding.
 const MAX_NAME: usize = 200;
 
 /// The kinds of messages, by their numbers on the page.
@@ -61,6 +61,10 @@ pub(super) struct Trace {
     pub(super) messages: Vec<Message>,
     /// Messages after the last one that is drawn.
     pub(super) left_out: usize,
+    /// The bytes of all excerpts.
+    held: usize,
+    /// The excerpts are cut when they have more bytes.
+    most_held: usize,
 }
 
 /// Returns the first characters of a text.
@@ -69,12 +73,16 @@ fn start(text: &str, most: usize) -> String {
 }
 
 impl Trace {
+    pub(super) fn new(header: Header) -> Self {
+        Self { header, names: Vec::new(), messages: Vec::new(), left_out: 0, held: 0, most_held: 2 * ALL_EXCERPTS }
+    }
+
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
         let setup = read_setup(Lines::new(Reader::open(path)?)?)?;
         let mut lines = Lines::new(Reader::open(path)?)?;
         let header = lines.reader().header().clone();
         let mut judge = Judge::new(setup, header.masked);
-        let mut trace = Self { header, names: Vec::new(), messages: Vec::new(), left_out: 0 };
+        let mut trace = Self::new(header);
         let mut names = HashMap::new();
         // By the side that sent the request, and its id.
         let mut open: HashMap<(Origin, String), usize> = HashMap::new();
@@ -88,24 +96,16 @@ impl Trace {
                     let name = trace.name("log", &mut names);
                     let (bytes, text) = (text.len(), start(&text, EXCERPT));
                     let (from, kind, id) = (Origin::Server, Kind::Log, String::new());
-                    trace.messages.push(Message {
-                        at,
-                        from,
-                        kind,
-                        name,
-                        id,
-                        pair: None,
-                        bytes,
-                        broken: Vec::new(),
-                        text,
-                    });
+                    trace.push(Message { at, from, kind, name, id, pair: None, bytes, broken: Vec::new(), text });
                 }
                 Item::Line(line) => {
                     let judged = judge.take(&line);
                     let broken: Vec<_> = judged
                         .findings
                         .iter()
-                        .map(|it| format!("{} {}: {}", it.rule.unwrap_or("broken"), it.text(), it.what))
+                        .map(|it| {
+                            format!("{} {}: {}", it.rule.unwrap_or("broken"), it.text(), start(&it.what, MAX_NAME))
+                        })
                         .collect();
                     let text = start(&String::from_utf8_lossy(&line.bytes), EXCERPT);
                     for (number, step) in judged.steps.iter().enumerate() {
@@ -122,7 +122,7 @@ impl Trace {
                             "error" => Kind::Error,
                             _ => Kind::Invalid,
                         };
-                        let id = step.id.clone().unwrap_or_default();
+                        let id = start(step.id.as_deref().unwrap_or_default(), MAX_NAME);
                         let index = trace.messages.len();
                         let pair = match kind {
                             Kind::Result | Kind::Error => open.remove(&(line.from.other(), id.clone())),
@@ -138,7 +138,7 @@ impl Trace {
                         let (broken, text) =
                             if number == 0 { (broken.clone(), text.clone()) } else { (Vec::new(), String::new()) };
                         let (at, from, bytes) = (line.at, line.from, line.bytes.len());
-                        trace.messages.push(Message { at, from, kind, name, id, pair, bytes, broken, text });
+                        trace.push(Message { at, from, kind, name, id, pair, bytes, broken, text });
                     }
                 }
                 Item::Event { .. } => {}
@@ -157,14 +157,30 @@ impl Trace {
         self.names.len() - 1
     }
 
+    /// Adds a message. The excerpts are cut while a record is read, so that they never have much more than their limit.
+    fn push(&mut self, message: Message) {
+        self.held += message.text.len();
+        self.messages.push(message);
+        if self.held > self.most_held {
+            self.cut();
+            // Not again before they have doubled: many messages have more than the limit in any case.
+            self.most_held = 2 * self.held.max(ALL_EXCERPTS);
+        }
+    }
+
     /// Cuts the excerpts, so that the page is small enough for a browser.
     fn cut(&mut self) {
+        const CUT: &str = "…";
         let most = (ALL_EXCERPTS / self.messages.len().max(1)).max(MIN_EXCERPT);
+        self.held = 0;
         for message in &mut self.messages {
-            if message.text.len() > most {
-                message.text = start(&message.text, most) + "…";
+            if message.text.len() > most + CUT.len() {
+                let end = (0..=most).rfind(|end| message.text.is_char_boundary(*end)).unwrap_or_default();
+                message.text.truncate(end);
+                message.text.push_str(CUT);
                 message.text.shrink_to_fit();
             }
+            self.held += message.text.len();
         }
     }
 
@@ -193,5 +209,27 @@ impl Message {
     /// Returns whether it is drawn as a problem.
     pub(super) fn is_bad(&self) -> bool {
         !self.broken.is_empty() || matches!(self.kind, Kind::Error | Kind::Invalid)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn excerpts_are_cut_while_a_record_is_read() {
+        let header = Header { started: String::new(), transport: "stdio".into(), server: "x".into(), masked: false };
+        let mut trace = Trace::new(header);
+        let text = "é".repeat(EXCERPT);
+        for at in 0..20_000 {
+            let (from, kind, id) = (Origin::Server, Kind::Log, String::new());
+            let (broken, text) = (Vec::new(), text.clone());
+            trace.push(Message { at, from, kind, name: 0, id, pair: None, bytes: 0, broken, text });
+            assert!(trace.held <= 2 * ALL_EXCERPTS + 20_000 * 6, "{at}");
+        }
+        trace.cut();
+        let held: usize = trace.messages.iter().map(|message| message.text.len()).sum();
+        assert!(held == trace.held && held <= ALL_EXCERPTS + 20_000 * 3, "{held}");
+        assert!(trace.messages.iter().all(|message| message.text.ends_with("é…")), "each is cut once");
     }
 }

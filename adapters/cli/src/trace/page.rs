@@ -58,7 +58,10 @@ fn row(message: &Message) -> String {
 pub(super) fn write(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
     let header = &trace.header;
     let title = escape(&format!("{} over {}", header.server, header.transport));
-    let policy = format!("default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'unsafe-inline'");
+    let policy = format!(
+        "default-src 'none'; script-src 'sha256-{SCRIPT_HASH}'; style-src 'unsafe-inline'; base-uri 'none'; \
+         form-action 'none'"
+    );
     let broken: usize = trace.messages.iter().map(|message| message.broken.len()).sum();
     let length = trace.messages.last().map_or(0, |message| message.at) / 1_000;
     let about = format!(

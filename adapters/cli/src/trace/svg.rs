@@ -20,6 +20,9 @@ const CLIENT: usize = 130;
 const SERVER: usize = 830;
 const TOP: usize = 210;
 
+/// The most bins of the histogram.
+const MAX_BINS: usize = 26;
+
 /// The longest label.
 const LABEL: usize = 100;
 
@@ -166,20 +169,32 @@ fn folded(trace: &Trace, row: &Row, y: usize, out: &mut impl Write) -> io::Resul
     writeln!(out, "<text x=\"{middle}\" y=\"{}\" text-anchor=\"middle\"{class}>{}</text>", y + 17, short(&text))
 }
 
-/// Draws how many responses took how long, in bins that double.
-fn histogram(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
-    const WIDE: usize = 36;
+/// Returns how many responses took how long, in bins that double, and the number of the first bin. The last one has all
+/// longer latencies, too.
+fn bins(trace: &Trace) -> Option<(usize, Vec<usize>)> {
     let mut bins = [0_usize; 65];
     for latency in trace.messages.iter().filter_map(|message| trace.latency(message)) {
         bins[latency.checked_ilog2().map_or(0, |log| log as usize + 1)] += 1;
     }
-    let Some(first) = bins.iter().position(|count| *count > 0) else {
+    let first = bins.iter().position(|count| *count > 0)?;
+    let last = bins.iter().rposition(|count| *count > 0)?;
+    let mut shown = bins[first..=last].to_vec();
+    if shown.len() > MAX_BINS {
+        let longer: usize = shown.drain(MAX_BINS..).sum();
+        shown[MAX_BINS - 1] += longer;
+    }
+    Some((first, shown))
+}
+
+/// Draws how many responses took how long.
+fn histogram(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
+    const WIDE: usize = 36;
+    let Some((first, bins)) = bins(trace) else {
         return writeln!(out, "<text x=\"16\" y=\"70\" class=\"s\">no responses</text>");
     };
-    let last = bins.iter().rposition(|count| *count > 0).unwrap_or(first);
     let highest = bins.iter().copied().max().unwrap_or(1).max(1);
     writeln!(out, "<text x=\"16\" y=\"68\" class=\"s\">latency</text>")?;
-    for (number, count) in bins[first..=last].iter().take(26).enumerate() {
+    for (number, count) in bins.iter().enumerate() {
         let (x, high) = (16 + number * WIDE, count * 70 / highest);
         writeln!(out, "<rect class=\"h\" x=\"{x}\" y=\"{}\" width=\"{}\" height=\"{high}\"/>", 156 - high, WIDE - 3)?;
         if *count > 0 {
@@ -191,4 +206,27 @@ fn histogram(trace: &Trace, out: &mut impl Write) -> io::Result<()> {
         writeln!(out, "<text x=\"{x}\" y=\"170\" class=\"s\">{label}</text>")?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::record::Header;
+
+    #[test]
+    fn the_histogram_has_all_responses() {
+        let header = Header { started: String::new(), transport: "stdio".into(), server: "x".into(), masked: false };
+        let mut trace = Trace::new(header);
+        for log in 0..40 {
+            let request = trace.messages.len();
+            for (at, from, kind, pair) in
+                [(0, Origin::Client, Kind::Request, request + 1), (1 << log, Origin::Server, Kind::Result, request)]
+            {
+                let (id, broken, text) = (String::new(), Vec::new(), String::new());
+                trace.messages.push(Message { at, from, kind, name: 0, id, pair: Some(pair), bytes: 0, broken, text });
+            }
+        }
+        let (first, bins) = bins(&trace).expect("responses");
+        assert_eq!((first, bins.len(), bins.iter().sum::<usize>()), (1, MAX_BINS, 40));
+    }
 }

@@ -112,11 +112,16 @@ pub(crate) fn servers_are_restarted() {
 
 pub(crate) fn wrong_bridges() {
     let server = target("");
-    let rows: [(&[&str], i32, &str); 6] = [
+    let rows: [(&[&str], i32, &str); 11] = [
         (&["bridge"], 2, "required"),
         (&["bridge", "--listen", "127.0.0.1:0", &server], 2, "add --shared to allow it"),
         (&["bridge", "--shared", "--listen", "0.0.0.0:0", &server], 2, "it listens at loopback addresses only"),
         (&["bridge", "--shared", "--listen", "nonsense", &server], 2, "nonsense cannot be listened at"),
+        (&["bridge", "--era", "any", &server], 2, "--era: the bridge does not use it"),
+        (&["bridge", "--timeout", "60", &server], 2, "--timeout: the bridge does not use it"),
+        (&["bridge", "--answer", "a=b", &server], 2, "--answer: the bridge does not use it"),
+        (&["bridge", "--sample", "a", "--root", ".", &server], 2, "--sample, --root: the bridge does not use it"),
+        (&["--root", "/", "bridge", &server], 2, "--root: the bridge does not use it"),
         (&["bridge", "/no/such/program"], 3, "/no/such/program"),
         (&["bridge", "--shared", "--listen", "127.0.0.1:0", "true"], 3, "the server ended"),
     ];

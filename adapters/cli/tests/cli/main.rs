@@ -102,13 +102,17 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("record::the_end_of_the_server_is_recorded", recorder::the_end_of_the_server_is_recorded),
     ("record::full_records_do_not_stop_messages", recorder::full_records_do_not_stop_messages),
+    #[cfg(unix)]
+    ("record::full_error_outputs_do_not_stop_messages", recorder::full_error_outputs_do_not_stop_messages),
     ("record::wrong_recorders", recorder::wrong_recorders),
     ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
+    ("replay::tokens_of_tasks_stay_valid", replay::tokens_of_tasks_stay_valid),
     ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
     ("replay::requests_without_a_response", replay::requests_without_a_response),
     ("replay::wrong_records", replay::wrong_records),
     ("trace::pages_load_nothing_and_escape_texts", trace::pages_load_nothing_and_escape_texts),
     ("trace::sizes_are_linear", trace::sizes_are_linear),
+    ("trace::long_ids_are_cut", trace::long_ids_are_cut),
     ("trace::wrong_outputs", trace::wrong_outputs),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     ("bridge::wrong_bridges", bridge::wrong_bridges),

@@ -6,6 +6,7 @@ use std::{
     path::{Path, PathBuf},
     process::{Child, ChildStdin, ChildStdout, Command, Stdio},
     sync::atomic::{AtomicU32, Ordering},
+    thread,
 };
 
 use mcp_proto::schema::decode_base64;
@@ -38,7 +39,8 @@ impl Drop for Folder {
     }
 }
 
-/// A server that sends each byte back. It ends with the exit code 7 at the end of its input, and aborts on a line `die`.
+/// A server that sends each byte back. It ends with the exit code 7 at the end of its input, aborts on a line `die`, and
+/// fills its error output on a line `flood`.
 pub(crate) fn mirror() -> io::Result<()> {
     eprintln!("{}", std::process::id());
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -46,6 +48,9 @@ pub(crate) fn mirror() -> io::Result<()> {
     while input.read_until(b'\n', &mut line)? > 0 {
         if line == b"die\n" {
             std::process::abort();
+        }
+        if line == b"flood\n" {
+            thread::spawn(|| io::stderr().write_all(&[b'x'; 1 << 20]));
         }
         output.write_all(&line)?;
         output.flush()?;
@@ -144,7 +149,7 @@ pub(crate) fn records_every_byte() {
     let mut input = recorded.input.take().expect("it is open");
     let writer = {
         let sent = sent.clone();
-        std::thread::spawn(move || input.write_all(&sent).expect("it is read"))
+        thread::spawn(move || input.write_all(&sent).expect("it is read"))
     };
     let (code, received) = recorded.end();
     writer.join().expect("it is written");
@@ -222,6 +227,44 @@ pub(crate) fn full_records_do_not_stop_messages() {
     assert_eq!(error.matches("messages are still forwarded").count(), 1, "{error}");
     assert!(fs::metadata(&file).expect("a record").len() <= 4096);
     assert!(entries(&file).last().expect("an entry")["stopped"].is_string());
+}
+
+#[cfg(unix)]
+pub(crate) fn full_error_outputs_do_not_stop_messages() {
+    use std::{
+        sync::mpsc::{self, RecvTimeoutError},
+        time::Duration,
+    };
+
+    let folder = Folder::new("flood");
+    let file = folder.file("a.jsonl");
+    let mut recorded = Recorded::start(&file, &["--max-bytes", "200000"]);
+    // A recorder that hangs fails the test.
+    let (done, is_done) = mpsc::channel::<()>();
+    let id = recorded.recorder.id().to_string();
+    let guard = thread::spawn(move || {
+        let is_late = is_done.recv_timeout(Duration::from_secs(60)) == Err(RecvTimeoutError::Timeout);
+        if is_late {
+            let _ = Command::new("kill").args(["-9", &id]).status();
+        }
+        is_late
+    });
+    recorded.send(b"flood\n");
+    assert_eq!(recorded.line(), b"flood\n");
+    // About as much as the pipe holds, which this test does not read.
+    while !guard.is_finished() && fs::metadata(&file).map_or(0, |file| file.len()) < 65_000 {
+        thread::yield_now();
+    }
+    for number in 0..300 {
+        let line = format!("{{\"number\":{number},\"text\":\"{}\"}}\n", "x".repeat(1_000));
+        recorded.send(line.as_bytes());
+        assert_eq!(recorded.line(), line.as_bytes());
+    }
+    assert!(entries(&file).last().expect("an entry")["stopped"].is_string());
+    recorded.recorder.stderr = None;
+    assert_eq!(recorded.end().0, Some(7));
+    drop(done);
+    assert!(!guard.join().expect("it ends"));
 }
 
 pub(crate) fn wrong_recorders() {

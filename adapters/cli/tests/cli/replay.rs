@@ -81,18 +81,22 @@ pub(crate) fn own_sessions_break_no_rule(run: &Mcp) {
     assert_eq!(records, 9);
 }
 
+/// Returns progress of the request with the token `p`.
+fn progress(value: f64) -> String {
+    let params = json!({"progressToken": "p", "progress": value});
+    format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+}
+
 pub(crate) fn broken_rules_of_sessions() {
     let folder = Folder::new("replay-broken");
-    let progress = |value: f64| {
-        let params = json!({"progressToken": "p", "progress": value});
-        format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
-    };
     let (one, two) = (progress(1.0), progress(2.0));
     let rows: &[(&str, &[&str], &[&str])] = &[
         ("2025-11-25", &[CALL, &one, &two, RESULT], &[]),
         ("2025-11-25", &[CALL, &two, &one, RESULT], &["server PROG-007"]),
         ("2025-11-25", &[CALL, RESULT, &one], &["server PROG-009"]),
         ("2025-11-25", &["<banner"], &["server STDIO-007"]),
+        ("2025-03-26", &["<[INFO] started"], &["server STDIO-007"]),
+        ("2025-03-26", &["<[]"], &["server -"]),
         ("2025-11-25", &[">{]"], &["client STDIO-008"]),
         ("2025-11-25", &[r#"<{"id":1}"#], &["server BASE-001"]),
         ("2025-11-25", &[r#"<{"jsonrpc":"2.0","id":1}"#], &["server STDIO-006"]),
@@ -155,6 +159,28 @@ pub(crate) fn broken_rules_of_sessions() {
     assert_eq!(broken(&replay(&file).1), ["client LIFE-007"]);
 }
 
+/// The token of a request stays valid as long as its task.
+pub(crate) fn tokens_of_tasks_stay_valid() {
+    let folder = Folder::new("replay-tasks");
+    let (one, two) = (progress(1.0), progress(2.0));
+    let call = CALL.replace(r#""name":"a","#, r#""name":"a","task":{},"#);
+    let task = json!({"taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+        "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttl": null});
+    let created = format!("<{}", json!({"jsonrpc": "2.0", "id": 1, "result": {"task": task}}));
+    for (more, expected) in [
+        (&[&*call, &one, &created, &two][..], &[][..]),
+        (&[&call, &two, &created, &one], &["server PROG-007"]),
+        (&[&call, RESULT, &one], &["server PROG-009"]),
+    ] {
+        let capabilities = r#"{\"tools\":{},\"tasks\":{\"requests\":{\"tools\":{\"call\":{}}}}}"#;
+        let text = record(&session("2025-11-25", more)).replace(r#"{\"tools\":{}}"#, capabilities);
+        let file = folder.file("task.jsonl");
+        fs::write(&file, text).expect("it is written");
+        let lines = replay(&file).1;
+        assert_eq!(broken(&lines), *expected, "{more:?}: {lines:#?}");
+    }
+}
+
 pub(crate) fn broken_rules_of_2026() {
     let folder = Folder::new("replay-modern");
     let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
@@ -199,10 +225,37 @@ pub(crate) fn broken_rules_of_2026() {
         let (_, lines) = replay(&file);
         assert_eq!(broken(&lines), *expected, "{more:?}: {lines:#?}");
     }
-    // Without discovery.
-    let file = folder.file("b.jsonl");
-    fs::write(&file, record(&[call, good])).expect("it is written");
-    assert_eq!(replay(&file).0, 0);
+    let with_token = |id: u8, token: &str| {
+        let call = request(id, "tools/call", json!({"name": "a"}));
+        call.replace(r#""_meta":{"#, &format!(r#""_meta":{{"progressToken":"{token}","#))
+    };
+    let progress = |token: &str| {
+        let params = json!({"progressToken": token, "progress": 1});
+        format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
+    };
+    let tasks = |request: String| {
+        let extension = r#"clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#;
+        request.replace(r#"clientCapabilities":{}"#, extension)
+    };
+    let created = result(
+        1,
+        json!({"resultType": "task", "taskId": "t", "status": "working", "createdAt": "2026-01-01T00:00:00Z",
+            "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null}),
+    );
+    let [discover, discovered] = &discover[..] else { unreachable!("two lines") };
+    for lines in [
+        // Without discovery.
+        vec![call.clone(), good.clone()],
+        vec![tasks(call.clone()), created, tasks(request(3, "tasks/get", json!({"taskId": "t"})))],
+        // Before the discovery, and while it is pending.
+        vec![with_token(1, "p"), progress("p"), discover.clone(), good.clone(), discovered.clone()],
+        vec![discover.clone(), with_token(1, "p"), progress("p"), good, discovered.clone(), with_token(2, "q")],
+    ] {
+        let file = folder.file("b.jsonl");
+        fs::write(&file, record(&lines)).expect("it is written");
+        let (code, out) = replay(&file);
+        assert_eq!((code, broken(&out)), (0, Vec::new()), "{lines:?}: {out:#?}");
+    }
 }
 
 pub(crate) fn requests_without_a_response() {

@@ -56,6 +56,9 @@ pub(crate) fn pages_load_nothing_and_escape_texts() {
     assert!(data["names"].as_array().expect("names").contains(&json!(format!("tools/call {hostile}"))));
     assert_eq!(messages[5][2], 4, "no message");
     assert!(messages[5][7][0].as_str().is_some_and(|rule| rule.starts_with("STDIO-007")));
+    for word in ["base-uri 'none'", "form-action 'none'"] {
+        assert!(page.contains(word), "{word}");
+    }
 
     let image = trace(&file, &folder.file("a.svg"));
     let allowed = ["svg", "style", "rect", "text", "path"];
@@ -89,6 +92,23 @@ pub(crate) fn sizes_are_linear() {
     let (first, second) = (sizes[1] - sizes[0], sizes[2] - sizes[1]);
     assert!(second < first * 21 / 10 && second > first, "{sizes:?}");
     assert!(sizes[2] < 1_500_000, "{sizes:?}");
+}
+
+pub(crate) fn long_ids_are_cut() {
+    let folder = Folder::new("trace-ids");
+    let file = folder.file("a.jsonl");
+    let long = "x".repeat(250);
+    let call = json!({"jsonrpc": "2.0", "id": long, "method": long, "params": {"name": long}});
+    let result = json!({"jsonrpc": "2.0", "id": long, "result": {}, "error": long});
+    let lines = session("2025-11-25", &[&format!(">{call}"), &format!("<{result}")]);
+    fs::write(&file, record(&lines)).expect("it is written");
+    let page = trace(&file, &folder.file("a.html"));
+    for message in data(&page)["messages"].as_array().expect("messages") {
+        assert!(message[4].as_str().expect("an id").len() <= 200, "{message}");
+        for broken in message[7].as_array().expect("broken rules") {
+            assert!(broken.as_str().expect("a text").len() <= 600, "{broken}");
+        }
+    }
 }
 
 pub(crate) fn wrong_outputs() {
