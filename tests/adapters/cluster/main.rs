@@ -7,8 +7,8 @@
 //!
 //! `URL` is that of the proxy. `KILL` or `TERM` is the signal that ends the processes. Each `SERVER-COMMAND` is the
 //! command line of one process. Half of the clients speak 2025-11-25 and have a session, the others speak 2026-07-28.
-//! Every response is compared with what it must be. A call is lost if it has neither a response nor an error but that of
-//! the client's own timeout.
+//! Every response is compared with what it must be. A call is lost if it has neither a response nor an error but that
+//! of the client's own timeout.
 //!
 //! Exit status: 0 no call is lost, all responses are right, and after `TERM` no call has failed; 1 otherwise.
 
