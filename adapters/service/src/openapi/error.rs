@@ -59,7 +59,8 @@ impl fmt::Display for RefusedOperation {
 pub enum Refusal {
     /// A part of the operation is not as OpenAPI describes it. The text names it.
     Invalid(String),
-    /// The path does not begin with `/`, has a query, a fragment, `.` or `..`, or variables that are no parameters.
+    /// The path does not begin with `/`, has a query, a fragment, `.` or `..`, variables that are no parameters, or one
+    /// of them twice.
     Path,
     /// A reference leads out of the document, to nothing, or to itself.
     Reference(String),

@@ -72,7 +72,8 @@ pub(super) fn essence(media_type: &str) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Returns whether a media type, without parameters, is JSON.
+/// Returns whether a media type, without parameters, is JSON. It becomes a header, so it is visible ASCII.
 pub(super) fn is_json(essence: &str) -> bool {
-    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+    let is_json = essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json");
+    is_json && essence.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -263,9 +263,12 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
             Some(name) if parts.last() == Some(&PathPart::Text("{".into())) => {
                 let found = parameters.iter().position(|known| known.place == Place::Path && known.name == name);
                 let number = found.ok_or(Refusal::Path)?;
+                // A value that is there many times would make a URL many times as long.
+                if !used.insert(number) {
+                    return Err(Refusal::Path);
+                }
                 parts.pop();
                 parts.push(PathPart::Parameter(number));
-                used.insert(number);
             }
             Some(_) => return Err(Refusal::Path),
             None => {
