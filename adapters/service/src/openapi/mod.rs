@@ -63,6 +63,7 @@
 //! A document costs at most the [limits](OpenApiLimits), and its schemas have those of schemas of peers. A document
 //! decides what models read about the tools, and which paths below the base URL they request.
 
+mod budget;
 mod call;
 mod encode;
 mod error;

@@ -395,6 +395,68 @@ fn hostile_documents_are_bounded() {
 }
 
 #[test]
+fn texts_that_operations_share_are_bounded() {
+    let share = |item: Value| {
+        let paths: Map<_, _> = (0..900).map(|n| (format!("/{n}"), json!({"$ref": "#/components/item"}))).collect();
+        document("3.1.0", paths.into(), json!({"item": {"get": item}}))
+    };
+    let (long, short) = ("x".repeat(1 << 20), "x".repeat(300_000));
+    let parameter = |more: Value| {
+        let mut parameter = json!({"name": "a", "in": "query"});
+        parameter.as_object_mut().expect("an object").extend(more.as_object().expect("an object").clone());
+        json!({"parameters": [parameter]})
+    };
+    for (what, item) in [
+        ("a description", json!({"description": long})),
+        ("white space", json!({"summary": " ".repeat(1 << 20)})),
+        ("a name", parameter(json!({"name": long}))),
+        ("a place", parameter(json!({"in": long}))),
+        ("a style", parameter(json!({"style": short}))),
+        ("a description of a parameter", parameter(json!({"description": long}))),
+        ("a media type of a parameter", parameter(json!({"content": {&*short: {}}}))),
+        ("a media type of a body", json!({"requestBody": {"content": {&*short: {}}}})),
+        ("a reference", parameter(json!({"$ref": format!("#/{long}")}))),
+        ("a schema", parameter(json!({"schema": {"description": long}}))),
+        ("a key of a schema", parameter(json!({"schema": {&*long: 1}}))),
+    ] {
+        let (document, mut api) = (share(item), None);
+        let used = measure(|| api = Some(OpenApi::parse(&document)));
+        match api.expect("it was read") {
+            Ok(api) => assert_eq!(api.refused().len(), 900, "{what}"),
+            Err(error) => assert_eq!(error, OpenApiError::Schemas(500_000), "{what}"),
+        }
+        assert!(used.bytes_current < 2 << 20, "{what}: {} bytes are kept", used.bytes_current);
+    }
+    let path = format!("/{}", "x".repeat(9_000));
+    let api = OpenApi::parse(&document("3.1.0", json!({path: {"get": {}}}), json!({}))).expect("a document");
+    assert_eq!((api.refused()[0].path.len(), &api.refused()[0].why), (200, &Refusal::Path));
+}
+
+#[test]
+fn patterns_are_counted_over_the_document() {
+    let names = json!({"patternProperties": {"^a": {}, "^b": {}}, "dependencies": {"a": {"pattern": "^c"}}});
+    let schema = json!({"properties": {"one": {"pattern": "^d"}, "pattern": {}}, "items": names});
+    let post =
+        json!({"post": {"requestBody": {"content": {"application/json": {"schema": {"$ref": "#/components/s"}}}}}});
+    let other = json!({"get": {}});
+    let document =
+        document("3.1.0", json!({"/1": post, "/2": post, "/3": post, "/4": post, "/5": other}), json!({"s": schema}));
+    let refused = |limit: usize| {
+        let limits = OpenApiLimits { total_patterns: limit, ..OpenApiLimits::default() };
+        let api = OpenApi::parse_with(&document, limits).expect("a document");
+        api.refused().iter().map(|refused| (refused.path.clone(), refused.why.clone())).collect::<Vec<_>>()
+    };
+    assert_eq!(refused(16), []);
+    assert_eq!(refused(15), [("/4".to_owned(), Refusal::Patterns(15))]);
+    assert_eq!(refused(8).len(), 2);
+    // Before they are compiled: this one would be refused for its size.
+    let large =
+        with_parameters("/a", json!([{"name": "a", "in": "query", "schema": {"pattern": "^(\\w{4000}){10}$"}}]));
+    let limits = OpenApiLimits { total_patterns: 0, ..OpenApiLimits::default() };
+    assert_eq!(OpenApi::parse_with(&large, limits).expect("a document").refused()[0].why, Refusal::Patterns(0));
+}
+
+#[test]
 fn checks_with_imported_schemas_have_limits() {
     let schema = json!({"type": "array", "items": {"allOf": vec![json!({"minLength": 0}); 1_500]}});
     let post =
