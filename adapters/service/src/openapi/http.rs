@@ -3,6 +3,9 @@
 use std::fmt;
 
 /// An HTTP request that the application sends.
+///
+/// Its HTTP client must be configured not to follow redirects: they could lead the request, with credentials, to a URL
+/// that neither the application nor the document names.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpRequest {

@@ -15,7 +15,7 @@ use super::{
     operation::{Body, Operation, PathPart},
     parameter::{Parameter, Place, json_content},
     references::Document,
-    schema::Schemas,
+    schema::{Direction, Schemas},
 };
 use crate::json_schema::Checker;
 
@@ -134,7 +134,7 @@ impl<'a> Reader<'a> {
             |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
         let found = self.parameters(item, operation, budget)?;
         let found_body = self.body(operation, budget)?;
-        let mut inputs = Schemas::new(self.document, budget);
+        let mut inputs = Schemas::new(self.document, budget, Direction::Request);
         let (mut names, mut properties, mut required) = (Names::default(), Map::new(), Vec::new());
         let mut parameters = Vec::new();
         for (mut parameter, schema, about) in found {
@@ -163,7 +163,8 @@ impl<'a> Reader<'a> {
             input["required"] = required.into();
         }
         let input_schema = checked(with_definitions(input, inputs.definitions()?))?;
-        let output_schema = self.output(operation, budget)?.map(checked).transpose()?;
+        // A tool needs no schema of its results.
+        let output_schema = self.output(operation, budget).and_then(|schema| schema.map(checked).transpose());
         let parts = parts(path, &parameters)?;
         let id = text("operationId").map_or_else(|| format!("{}{path}", method.to_lowercase()), str::to_owned);
         let description: Vec<_> = [text("summary"), text("description")].into_iter().flatten().collect();
@@ -176,7 +177,7 @@ impl<'a> Reader<'a> {
             parameters,
             body,
             input_schema,
-            output_schema,
+            output_schema: output_schema.unwrap_or_default(),
         })
     }
 
@@ -243,7 +244,7 @@ impl<'a> Reader<'a> {
         let (Some((media_type, about)), None) = (content.next(), content.next()) else { return Ok(None) };
         budget.text(media_type)?;
         let Some(schema) = about.get("schema").filter(|_| is_json(&essence(media_type))) else { return Ok(None) };
-        let mut schemas = Schemas::new(self.document, budget);
+        let mut schemas = Schemas::new(self.document, budget, Direction::Response);
         let Some(schema) = schemas.object(schema)? else { return Ok(None) };
         Ok(Some(with_definitions(schema, schemas.definitions()?)))
     }
@@ -275,6 +276,12 @@ fn checked(schema: Value) -> Result<JsonObject, Refusal> {
     Ok(schema)
 }
 
+/// Returns whether each `%` of a text is before two hexadecimal digits.
+fn is_percent_encoded(text: &str) -> bool {
+    let is_byte = |digits: &str| digits.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    text.split('%').skip(1).all(is_byte)
+}
+
 /// Splits a path into texts and parameters.
 fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._~/!$&'()*+,;=:@%".contains(c);
@@ -298,7 +305,7 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
             Some(_) => return Err(Refusal::Path),
             None => {
                 let text = piece.strip_suffix('{').unwrap_or(piece);
-                if !text.chars().all(is_allowed) {
+                if !text.chars().all(is_allowed) || !is_percent_encoded(text) {
                     return Err(Refusal::Path);
                 }
                 parts.push(PathPart::Text(text.to_owned()));

@@ -52,10 +52,28 @@ const SEVERAL: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 /// Keywords with schemas by name.
 const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
 
+/// What the values of schemas are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Request,
+    Response,
+}
+
+impl Direction {
+    /// Returns the keyword of properties that need not be there.
+    const fn optional(self) -> &'static str {
+        match self {
+            Self::Request => "readOnly",
+            Self::Response => "writeOnly",
+        }
+    }
+}
+
 /// The schemas of one operation, with those that they refer to.
 pub(super) struct Schemas<'a, 'b> {
     document: &'a Document,
     budget: &'b mut Budget<'a>,
+    direction: Direction,
     /// The names of the definitions, by the place of the schema: a reference has many spellings.
     definitions: HashMap<*const Value, String>,
     names: Names,
@@ -65,9 +83,9 @@ pub(super) struct Schemas<'a, 'b> {
 
 impl<'a, 'b> Schemas<'a, 'b> {
     /// Creates an empty set of schemas, whose values are counted.
-    pub(super) fn new(document: &'a Document, budget: &'b mut Budget<'a>) -> Self {
+    pub(super) fn new(document: &'a Document, budget: &'b mut Budget<'a>, direction: Direction) -> Self {
         let (definitions, names, queue) = (HashMap::new(), Names::default(), Vec::new());
-        Self { document, budget, definitions, names, queue }
+        Self { document, budget, direction, definitions, names, queue }
     }
 
     /// Converts a schema. What it refers to is converted by [`definitions`](Self::definitions).
@@ -131,6 +149,15 @@ impl<'a, 'b> Schemas<'a, 'b> {
             }
             converted.insert(keyword.to_owned(), self.keyword(keyword, value, depth + 1)?);
         }
+        if let (Some(Value::Array(required)), Some(Value::Object(properties))) =
+            (converted.get_mut("required"), members.get("properties"))
+        {
+            let is_optional = |name: &str| properties.get(name).is_some_and(|property| self.is_optional(property));
+            required.retain(|name| !name.as_str().is_some_and(is_optional));
+            if required.is_empty() {
+                converted.remove("required");
+            }
+        }
         if self.document.is_3_0 {
             return Ok(updated(members, converted));
         }
@@ -154,6 +181,15 @@ impl<'a, 'b> Schemas<'a, 'b> {
             Value::Object(_) | Value::Bool(_) if ONE.contains(&keyword) => self.schema(value, depth),
             _ => self.copy(value, depth),
         }
+    }
+
+    /// Returns whether a property need not be there even if it is required: one that is only in the other direction.
+    fn is_optional(&self, property: &Value) -> bool {
+        let is_marked = |schema: &Value| schema.get(self.direction.optional()).and_then(Value::as_bool) == Some(true);
+        let is_reference = reference(property).is_some();
+        // In 3.0, what stands beside a reference means nothing.
+        let here = !(is_reference && self.document.is_3_0) && is_marked(property);
+        here || is_reference && self.document.resolve(property).is_ok_and(is_marked)
     }
 
     /// Copies a value that is no schema.
@@ -219,7 +255,9 @@ fn updated(members: &Map<String, Value>, mut converted: Map<String, Value>) -> V
     match converted.get_mut("type") {
         Some(kind @ Value::String(_)) => {
             *kind = json!([kind.take(), "null"]);
-            if let Some(Value::Array(allowed)) = converted.get_mut("enum") {
+            if let Some(Value::Array(allowed)) = converted.get_mut("enum")
+                && !allowed.contains(&Value::Null)
+            {
                 allowed.push(Value::Null);
             }
             converted.into()
@@ -236,7 +274,7 @@ mod tests {
     fn convert(is_3_0: bool, root: Value) -> Result<(Value, Map<String, Value>), Refusal> {
         let (document, limits) = (Document { root, is_3_0 }, OpenApiLimits::default());
         let mut budget = Budget::new(&limits);
-        let mut schemas = Schemas::new(&document, &mut budget);
+        let mut schemas = Schemas::new(&document, &mut budget, Direction::Request);
         let converted = schemas.convert(&document.root["schema"])?;
         Ok((converted, schemas.definitions()?))
     }
@@ -247,6 +285,7 @@ mod tests {
             "type": "object", "xml": {}, "x-mcp-header": "a", "example": {"a": 1},
             "properties": {
                 "x-kept": {"type": "string", "nullable": true, "enum": ["a"]},
+                "null": {"type": "string", "nullable": true, "enum": ["a", null]},
                 "example": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": false},
                 "any": {"nullable": true, "allOf": [{"type": "string"}]},
                 "referred": {"$ref": "#/other", "description": "nothing"},
@@ -261,6 +300,7 @@ mod tests {
                 "type": "object",
                 "properties": {
                     "x-kept": {"type": ["string", "null"], "enum": ["a", null]},
+                    "null": {"type": ["string", "null"], "enum": ["a", null]},
                     "example": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9},
                     "any": {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
                     "referred": {"$ref": "#/$defs/other"},
