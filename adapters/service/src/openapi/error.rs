@@ -64,8 +64,8 @@ pub(super) fn excerpt(text: &str) -> String {
 pub enum Refusal {
     /// A part of the operation is not as OpenAPI describes it. The text names it.
     Invalid(String),
-    /// The path has more than 8 KiB, does not begin with `/`, has a query, a fragment, `.`, `..` or a single `%`, variables that are no parameters, or one
-    /// of them twice.
+    /// The path has more than 8 KiB, does not begin with `/`, has a query, a fragment, `.`, `..` or a single `%`,
+    /// variables that are no parameters, or one of them twice.
     Path,
     /// A reference leads out of the document, to nothing, or to itself, or has more than 1 KiB.
     Reference(String),
