@@ -1,7 +1,7 @@
 //! The `impl` block, and the function that registers its handlers.
 
 use proc_macro2::{Span, TokenStream};
-use quote::{quote, quote_spanned};
+use quote::{ToTokens, quote, quote_spanned};
 use syn::{
     Error, Ident, ImplItem, Item, ItemImpl, Path, Result, Token, Visibility, ext::IdentExt, parse::Parse,
     parse::ParseStream, parse_quote,
@@ -17,13 +17,19 @@ struct BlockArguments {
     service: Path,
 }
 
-impl Parse for BlockArguments {
-    fn parse(input: ParseStream<'_>) -> Result<Self> {
-        let mut arguments = Self {
+impl Default for BlockArguments {
+    fn default() -> Self {
+        Self {
             visibility: parse_quote!(pub),
             function: Ident::new("handlers", Span::call_site()),
             service: parse_quote!(::mcp_service),
-        };
+        }
+    }
+}
+
+impl Parse for BlockArguments {
+    fn parse(input: ParseStream<'_>) -> Result<Self> {
+        let mut arguments = Self::default();
         let expected = "expected `fn name`, `pub(crate) fn name` or `crate = path`";
         while !input.is_empty() {
             if input.peek(Token![crate]) && input.peek2(Token![=]) {
@@ -45,13 +51,13 @@ impl Parse for BlockArguments {
     }
 }
 
-/// Expands the attribute. With mistakes, the block is returned without the function, so that there are no other errors
+/// Expands the attribute. With mistakes, the function of the block registers nothing, so that there are no other errors
 /// because of them.
 pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
     let mut block = match block(item.clone()) {
         Ok(block) => block,
-        Err(error) => {
-            let error = error.into_compile_error();
+        Err((block, error)) => {
+            let (item, error) = (block.map_or(item, ToTokens::into_token_stream), error.into_compile_error());
             return quote!(#item #error);
         }
     };
@@ -64,39 +70,57 @@ pub(crate) fn expand(attribute: TokenStream, item: TokenStream) -> TokenStream {
         handlers.extend(handler);
     }
     errors.extend(duplicates(&handlers));
-    let function = syn::parse2(attribute).and_then(|arguments: BlockArguments| {
-        let methods = block.items.iter().filter_map(|item| match item {
-            ImplItem::Fn(method) => Some(&method.sig.ident),
-            _ => None,
-        });
-        if let Some(method) = methods.into_iter().find(|method| **method == arguments.function) {
-            let why =
-                format!("the block has a method `{method}`: `#[handlers(fn ..)]` gives the function another name");
-            return Err(Error::new(method.span(), why));
-        }
-        if handlers.is_empty() && errors.is_empty() {
-            let why = "no method of the block has `#[tool]`, `#[prompt]` or `#[resource(..)]`";
-            return Err(Error::new_spanned(&block.self_ty, why));
-        }
-        registration(&arguments, &handlers, &block)
+    let arguments = syn::parse2(attribute).unwrap_or_else(|error| {
+        errors.push(error);
+        BlockArguments::default()
     });
-    match function {
-        Ok(function) if errors.is_empty() => block.items.push(ImplItem::Verbatim(function)),
-        Ok(_) => {}
-        Err(error) => errors.push(error),
+    let methods = block.items.iter().filter_map(|item| match item {
+        ImplItem::Fn(method) => Some(&method.sig.ident),
+        _ => None,
+    });
+    let taken = methods.into_iter().find(|method| **method == arguments.function);
+    if let Some(method) = taken {
+        let why = format!("the block has a method `{method}`: `#[handlers(fn ..)]` gives the function another name");
+        errors.push(Error::new(method.span(), why));
+    } else if handlers.is_empty() && errors.is_empty() {
+        let why = "no method of the block has `#[tool]`, `#[prompt]` or `#[resource(..)]`";
+        errors.push(Error::new_spanned(&block.self_ty, why));
+    }
+    let is_taken = taken.is_some();
+    let state = block.generics.params.is_empty().then_some(&*block.self_ty);
+    let statements: Result<Vec<_>> =
+        handlers.iter().map(|handler| handler.registration(&arguments.service, state)).collect();
+    let statements = statements.unwrap_or_else(|error| {
+        errors.push(error);
+        Vec::new()
+    });
+    if !is_taken {
+        let function = if errors.is_empty() {
+            registration(&arguments, &handlers, &statements)
+        } else {
+            registration(&arguments, &[], &[])
+        };
+        block.items.push(ImplItem::Verbatim(function));
     }
     let errors = errors.into_iter().map(Error::into_compile_error);
     quote!(#block #(#errors)*)
 }
 
-fn block(item: TokenStream) -> Result<ItemImpl> {
-    match syn::parse2(item)? {
+/// Returns the block. That of a trait is an error, with the block without the attributes for this crate.
+fn block(item: TokenStream) -> std::result::Result<ItemImpl, (Option<Box<ItemImpl>>, Error)> {
+    match syn::parse2(item).map_err(|error| (None, error))? {
         Item::Impl(block) if block.trait_.is_none() => Ok(block),
-        Item::Impl(block) => {
+        Item::Impl(mut block) => {
             let why = "the methods of a trait are no handlers: write an `impl` block of the type alone";
-            Err(Error::new_spanned(block.trait_.map(|(path, _)| path), why))
+            let error = Error::new_spanned(block.trait_.as_ref().map(|(path, _)| path), why);
+            for item in &mut block.items {
+                if let ImplItem::Fn(method) = item {
+                    Handler::take(method);
+                }
+            }
+            Err((Some(Box::new(block)), error))
         }
-        _ => Err(Error::new(Span::call_site(), "`#[handlers]` belongs to an `impl` block")),
+        _ => Err((None, Error::new(Span::call_site(), "`#[handlers]` belongs to an `impl` block"))),
     }
 }
 
@@ -114,22 +138,19 @@ fn duplicates(handlers: &[Handler]) -> Vec<Error> {
     errors
 }
 
-/// Returns the function that registers handlers.
-fn registration(arguments: &BlockArguments, handlers: &[Handler], block: &ItemImpl) -> Result<TokenStream> {
+/// Returns the function that registers handlers, with the statements of its body.
+fn registration(arguments: &BlockArguments, handlers: &[Handler], statements: &[TokenStream]) -> TokenStream {
     let BlockArguments { visibility, function, service } = arguments;
-    let state = block.generics.params.is_empty().then_some(&*block.self_ty);
-    let statements: Vec<_> =
-        handlers.iter().map(|handler| handler.registration(service, state)).collect::<Result<_>>()?;
     let with = handlers.iter().any(|handler| handler.attribute.settings.find("with").is_some()).then(|| {
         quote! {
-            fn with<T, U>(item: T, change: impl ::core::ops::FnOnce(T) -> U) -> U {
+            fn __with<T, U>(item: T, change: impl ::core::ops::FnOnce(T) -> U) -> U {
                 change(item)
             }
         }
     });
     let span = function.span();
     let name = quote_spanned!(span=> #function);
-    Ok(quote! {
+    quote! {
         /// Registers the tools, prompts and resources of this block.
         #[allow(unreachable_pub, unused_qualifications, clippy::all, clippy::pedantic, reason = "the code is written by an attribute")]
         #visibility fn #name<__State>(builder: #service::ServiceBuilder<__State>) -> #service::ServiceBuilder<__State>
@@ -141,7 +162,7 @@ fn registration(arguments: &BlockArguments, handlers: &[Handler], block: &ItemIm
             #(#statements)*
             builder
         }
-    })
+    }
 }
 
 #[cfg(test)]

@@ -3,13 +3,12 @@
 use proc_macro2::{Span, TokenStream, TokenTree};
 use quote::{ToTokens, format_ident, quote, quote_spanned};
 use syn::{
-    Attribute, Error, Expr, ExprLit, Ident, ImplItemFn, Lit, LitStr, Meta, Path, Result, ReturnType, Type,
-    ext::IdentExt,
+    Attribute, Error, Expr, ExprLit, Ident, ImplItemFn, Lit, LitStr, Path, Result, ReturnType, Type, ext::IdentExt,
 };
 
 use crate::{
     item_attribute::{HINTS, ItemAttribute, Kind},
-    parameters::{self, Argument, Parameter},
+    parameters::{self, Argument, Parameter, mentions_self},
     template::variables,
 };
 
@@ -23,8 +22,8 @@ pub(crate) struct Handler {
     output: ReturnType,
     pub(crate) attribute: ItemAttribute,
     parameters: Vec<Parameter>,
-    /// The doc comment.
-    docs: String,
+    /// The text of the doc comment, or the expression of the text.
+    docs: Option<TokenStream>,
     /// The conditions under which the method is compiled.
     conditions: Vec<Attribute>,
 }
@@ -57,7 +56,7 @@ impl Handler {
             output: method.sig.output.clone(),
             attribute,
             parameters,
-            docs: doc_text(&method.attrs),
+            docs: doc_text(&method.attrs, method.sig.ident.span()),
             conditions: method.attrs.iter().filter(|attribute| attribute.path().is_ident("cfg")).cloned().collect(),
         };
         errors.extend(handler.check().err());
@@ -132,7 +131,7 @@ impl Handler {
         let (register, details) = (format_ident!("{register}"), self.details(service)?);
         let item = quote!(#item #details);
         let item = match self.attribute.settings.value("with")? {
-            Some(with) => quote!(with(#item, #with)),
+            Some(with) => quote!(__with(#item, #with)),
             None => item,
         };
         Ok(quote!(#(#conditions)* let builder = builder.#register({ #declared #item });))
@@ -146,10 +145,7 @@ impl Handler {
             let call = format_ident!("{key}");
             match settings.value(key)? {
                 Some(value) => calls.extend(quote!(.#call(#value))),
-                None if key == "description" && !self.docs.is_empty() => {
-                    let docs = &self.docs;
-                    calls.extend(quote!(.#call(#docs)));
-                }
+                None if key == "description" => calls.extend(self.docs.iter().map(|docs| quote!(.#call(#docs)))),
                 None => {}
             }
         }
@@ -210,19 +206,21 @@ impl Handler {
         let handler = match (self.is_async, state) {
             (false, _) => quote_spanned!(span=> |state: &Self #arguments #context| #call),
             // A function returns the future of the method itself, which a closure that borrows cannot.
-            (true, Some(state)) if !mentions_self(self.output.to_token_stream()) => {
+            (true, Some(state))
+                if !mentions_self(self.output.to_token_stream()) && !mentions_self(quote!(#arguments #context)) =>
+            {
                 let output = match &self.output {
                     ReturnType::Default => quote_spanned!(span=> ()),
                     ReturnType::Type(_, output) => output.to_token_stream(),
                 };
                 declared.extend(quote_spanned! {span=>
-                    fn call<'a>(
+                    fn __call<'a>(
                         state: &'a #state #arguments #context
                     ) -> impl ::core::future::Future<Output = #output> + 'a {
                         <#state>::#method(state, #(#values),*)
                     }
                 });
-                quote_spanned!(span=> call)
+                quote_spanned!(span=> __call)
             }
             (true, _) => quote_spanned!(span=> async |state: &Self #arguments #context| #call.await),
         };
@@ -271,22 +269,26 @@ fn placed(path: &Path, span: Span) -> TokenStream {
     path.to_token_stream().into_iter().map(at_place).collect()
 }
 
-/// Returns whether `Self` is in tokens. Functions in functions do not know it.
-fn mentions_self(tokens: TokenStream) -> bool {
-    tokens.into_iter().any(|token| match token {
-        TokenTree::Ident(ident) => ident == "Self",
-        TokenTree::Group(group) => mentions_self(group.stream()),
-        _ => false,
-    })
+/// Returns the text of a doc comment, without the space at the beginning of each line. With `include_str!` and the like,
+/// it is an expression.
+fn doc_text(attributes: &[Attribute], span: Span) -> Option<TokenStream> {
+    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
+    let lines: Vec<_> = lines.filter_map(|attribute| attribute.meta.require_name_value().ok()).collect();
+    let texts: Vec<_> = lines.iter().map(|line| text_of(&line.value)).collect();
+    if let Some(texts) = texts.iter().cloned().collect::<Option<Vec<_>>>() {
+        let text = texts.join("\n").trim().to_owned();
+        return (!text.is_empty()).then(|| quote!(#text));
+    }
+    let lines = lines
+        .iter()
+        .zip(texts)
+        .map(|(line, text)| text.map_or_else(|| line.value.to_token_stream(), |text| quote!(#text)));
+    Some(quote_spanned!(span=> ::core::concat!(#(#lines, "\n"),*).trim()))
 }
 
-/// Returns the text of a doc comment, without the space at the beginning of each line.
-fn doc_text(attributes: &[Attribute]) -> String {
-    let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).filter_map(|attribute| {
-        let Meta::NameValue(value) = &attribute.meta else { return None };
-        let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = &value.value else { return None };
-        let text = text.value();
-        Some(text.strip_prefix(' ').unwrap_or(&text).to_owned())
-    });
-    lines.collect::<Vec<_>>().join("\n").trim().to_owned()
+/// Returns the text of a line of a doc comment, if it is a literal.
+fn text_of(line: &Expr) -> Option<String> {
+    let Expr::Lit(ExprLit { lit: Lit::Str(text), .. }) = line else { return None };
+    let text = text.value();
+    Some(text.strip_prefix(' ').unwrap_or(&text).to_owned())
 }

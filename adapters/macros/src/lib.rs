@@ -100,7 +100,8 @@ use proc_macro::TokenStream;
 /// - one whose type is called `Context`, or that has the attribute `#[context]`, is the context of the request;
 /// - one with the attribute `#[arguments]` is a struct with all arguments, as of a handler without this attribute.
 ///
-/// `#[arg(..)]` sets `name = ".."`, `description = ".."`, `default`, or `default = value`.
+/// `#[arg(..)]` sets `name = ".."`, `description = ".."`, `default`, or `default = value`. `Self` cannot be in the type
+/// or the default of an argument.
 ///
 /// # The block
 ///

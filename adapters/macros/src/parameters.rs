@@ -1,5 +1,6 @@
 //! The parameters of a method: its arguments, and the context.
 
+use proc_macro2::{TokenStream, TokenTree};
 use quote::ToTokens;
 use syn::{
     Attribute, Error, Expr, FnArg, GenericParam, Ident, LitStr, Meta, Pat, Receiver, ReceiverKind, Result, Safety,
@@ -79,6 +80,11 @@ fn signature_errors(signature: &Signature) -> Vec<Error> {
 }
 
 fn parameter(pattern: &Pat, ty: &Type, attributes: Vec<Attribute>) -> Result<Parameter> {
+    let is_mark =
+        |attribute: &&Attribute| ["arg", "arguments", "context"].iter().any(|name| attribute.path().is_ident(name));
+    if let Some(second) = attributes.iter().filter(is_mark).nth(1) {
+        return Err(Error::new_spanned(second, "a parameter has one of `#[arg(..)]`, `#[arguments]` and `#[context]`"));
+    }
     let marked = |name: &str| attributes.iter().any(|attribute| attribute.path().is_ident(name));
     let arg = attributes.iter().find(|attribute| attribute.path().is_ident("arg"));
     if marked("context") || arg.is_none() && !marked("arguments") && is_context(ty) {
@@ -114,8 +120,23 @@ fn parameter(pattern: &Pat, ty: &Type, attributes: Vec<Attribute>) -> Result<Par
     };
     let (name, description) = (settings.text("name")?.cloned(), settings.text("description")?.cloned());
     let default = settings.find("default").map(|(_, value)| value.cloned());
+    // Both are written into items of their own, in which `Self` is another type or none.
+    let value = default.as_ref().and_then(Option::as_ref);
+    if mentions_self(ty.to_token_stream()) || mentions_self(value.to_token_stream()) {
+        let why = "`Self` cannot be in the type or the default of an argument: write the name of the type";
+        return Err(Error::new_spanned(pattern, why));
+    }
     let docs = attributes.iter().filter(|attribute| attribute.path().is_ident("doc")).cloned().collect();
     Ok(Parameter::Argument(Box::new(Argument { ident, ty: ty.clone(), docs, name, description, default })))
+}
+
+/// Returns whether `Self` is in tokens. Items in functions do not know it.
+pub(crate) fn mentions_self(tokens: TokenStream) -> bool {
+    tokens.into_iter().any(|token| match token {
+        TokenTree::Ident(ident) => ident == "Self",
+        TokenTree::Group(group) => mentions_self(group.stream()),
+        _ => false,
+    })
 }
 
 /// Returns whether the name of a type is that of the context.

@@ -34,6 +34,40 @@ struct Plant {
 
 const TITLE: &str = "Planter";
 
+// Names that the attribute must not hide.
+fn with(tool: Tool<State<Hygiene>>) -> Tool<State<Hygiene>> {
+    tool.title("With")
+}
+
+fn call(tool: Tool<State<Hygiene>>) -> Tool<State<Hygiene>> {
+    tool.title("Called")
+}
+
+struct Hygiene;
+
+#[handlers]
+impl Hygiene {
+    #[doc = include_str!("ui/README.md")]
+    #[tool(with = with)]
+    async fn first(&self, depth: u32) -> u32 {
+        depth
+    }
+
+    #[tool(with = call)]
+    async fn second(&self, depth: u32) -> u32 {
+        depth
+    }
+}
+
+#[test]
+fn names_of_the_program_are_not_hidden() {
+    let service = Service::builder("a", "1").with_state(Hygiene).register(Hygiene::handlers).build();
+    let client = TestClient::new(&service.expect("a service"));
+    let tools = client.wait(client.server().list_tools(None).expect("a request")).expect("a list").tools;
+    assert_eq!(tools[0].description.as_deref(), Some(include_str!("ui/README.md").trim()));
+    assert_eq!(tools[1].title.as_deref(), Some("Called"));
+}
+
 #[handlers]
 impl Garden {
     /// Digs a hole.

@@ -76,6 +76,10 @@ async fn send(request: HttpRequest, context: Context) -> Result<HttpResponse, Fa
 
 async fn exchange(request: HttpRequest) -> Result<HttpResponse, Failure> {
     let uri: Uri = request.url.parse()?;
+    // This client has no TLS, and the token must not be sent without it where the URL says so.
+    if uri.scheme_str() != Some("http") {
+        return Err(Failure::new("the scheme of the URL is not http"));
+    }
     let authority = uri.authority().ok_or("the URL has no host")?.clone();
     let path = uri.path_and_query().map_or("/", |path| path.as_str());
     let stream = TcpStream::connect((authority.host(), authority.port_u16().unwrap_or(80))).await?;
@@ -111,12 +115,16 @@ pub(crate) async fn run() -> Result<Vec<String>, Box<dyn Error>> {
     let listener = TcpListener::bind("127.0.0.1:0").await?;
     let base_url = format!("http://{}/v1", listener.local_addr()?);
     tokio::spawn(async move { axum::serve(listener, api()).await });
+    call(&base_url).await
+}
 
+/// Calls the operations of the API at a base URL as tools. Returns what they return.
+pub(crate) async fn call(base_url: &str) -> Result<Vec<String>, Box<dyn Error>> {
     let document = OpenApi::parse(DOCUMENT)?;
     for refused in document.refused() {
         eprintln!("{refused}");
     }
-    let tools = document.tools_async(&base_url, send)?;
+    let tools = document.tools_async(base_url, send)?;
     let service = Service::builder("pets", "1.0.0")
         .register(|builder| tools.into_iter().fold(builder, ServiceBuilder::tool))
         .build()?;

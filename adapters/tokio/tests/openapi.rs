@@ -14,3 +14,9 @@ async fn the_example_calls_the_api() {
         ]
     );
 }
+
+#[tokio::test]
+async fn the_example_sends_no_token_in_place_of_https() {
+    let lines = example::call("https://127.0.0.1:1").await.expect("a run");
+    assert_eq!(lines[0], "Rex: the scheme of the URL is not http");
+}

@@ -34,7 +34,7 @@ fn expands_to_calls_of_the_builder() {
                 __State: ::core::marker::Send + ::core::marker::Sync + 'static,
                 ::mcp_service::State<Self>: ::mcp_service::FromState<__State>,
             {
-                fn with<T, U>(item: T, change: impl ::core::ops::FnOnce(T) -> U) -> U {
+                fn __with<T, U>(item: T, change: impl ::core::ops::FnOnce(T) -> U) -> U {
                     change(item)
                 }
                 let builder = builder.tool({
@@ -45,15 +45,15 @@ fn expands_to_calls_of_the_builder() {
                         #[doc = " How deep."]
                         depth: u32,
                     }
-                    fn call<'a>(
+                    fn __call<'a>(
                         state: &'a Garden,
                         arguments: __Arguments,
                         context: Context
                     ) -> impl ::core::future::Future<Output = String> + 'a {
                         <Garden>::dig(state, context, arguments.depth)
                     }
-                    with(
-                        ::mcp_service::Tool::new_async("dig", call)
+                    __with(
+                        ::mcp_service::Tool::new_async("dig", __call)
                         .title("Dig")
                         .description("Digs a hole.")
                         .annotations({
@@ -86,7 +86,7 @@ fn the_function_and_the_crate_have_other_names() {
     }
 }
 
-/// A block with mistakes keeps its methods, so that the program has no other errors because of them.
+/// A block with mistakes keeps its methods, and has a function, so that the program has no other errors because of them.
 #[test]
 fn a_block_with_mistakes_keeps_its_methods() {
     let methods = quote! {
@@ -95,6 +95,48 @@ fn a_block_with_mistakes_keeps_its_methods() {
     };
     let block = quote!(impl Garden { #[tool(wrong)] fn dig(&self, #[arg(default)] depth: &u32) {} fn fill(&self) {} });
     let expanded = expand(quote!(name), block).to_string();
-    assert!(expanded.starts_with(&quote!(impl Garden { #methods }).to_string()), "{expanded}");
+    let block = quote!(impl Garden { #methods }).to_string();
+    assert!(expanded.starts_with(block.trim_end_matches(" }")), "{expanded}");
     assert_eq!(expanded.matches("compile_error").count(), 3, "{expanded}");
+    assert!(expanded.contains(&quote!(pub fn handlers<__State>).to_string()), "{expanded}");
+    assert!(!expanded.contains("Tool"), "{expanded}");
+    // The methods of a trait have no attributes of this crate.
+    let of_trait = quote!(impl Dig for Garden { fn dig(&self, depth: u32) {} });
+    let expanded =
+        expand(quote!(), quote!(impl Dig for Garden { #[tool] fn dig(&self, #[arg(default)] depth: u32) {} }));
+    assert!(expanded.to_string().starts_with(&of_trait.to_string()), "{expanded}");
+    assert_eq!(expanded.to_string().matches("compile_error").count(), 1, "{expanded}");
+}
+
+#[test]
+fn mistakes_of_parameters_are_explained() {
+    let twice = "a parameter has one of";
+    let own = "`Self` cannot be in the type or the default";
+    for (parameter, why) in [
+        (quote!(#[arg(default)] #[arg(name = "a")] depth: u32), twice),
+        (quote!(#[arg(default)] #[context] context: Context), twice),
+        (quote!(#[arguments] #[arg(default)] all: All), twice),
+        (quote!(depth: Option<Self>), own),
+        (quote!(#[arg(default = Self::DEPTH)] depth: u32), own),
+    ] {
+        let expanded = expand(quote!(), quote!(impl Garden { #[tool] fn dig(&self, #parameter) {} })).to_string();
+        assert!(expanded.contains(why), "{expanded}");
+        assert_eq!(expanded.matches("compile_error").count(), 1, "{expanded}");
+    }
+    let expanded = expand(
+        quote!(),
+        quote!(impl Garden { #[tool] async fn dig(&self, #[arguments] all: Of<Self>, context: C, other: u8) {} }),
+    );
+    assert!(expanded.to_string().contains("compile_error"), "{expanded}");
+    let expanded =
+        expand(quote!(), quote!(impl Garden { #[tool] async fn dig(&self, context: Context<Self>, other: u8) {} }));
+    assert!(!expanded.to_string().contains("fn __call"), "{expanded}");
+}
+
+#[test]
+fn expressions_are_documentation() {
+    let block = quote!(impl Garden { #[doc = " Digs."] #[doc = include_str!("dig.md")] #[tool] fn dig(&self) {} });
+    let call = quote!(.description(::core::concat!("Digs.", "\n", include_str!("dig.md"), "\n").trim()));
+    let expanded = expand(quote!(), block).to_string();
+    assert!(expanded.contains(&call.to_string()), "{expanded}");
 }

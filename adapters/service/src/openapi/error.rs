@@ -41,7 +41,7 @@ impl std::error::Error for OpenApiError {}
 pub struct RefusedOperation {
     /// The method, in upper case.
     pub method: &'static str,
-    /// The path in the document.
+    /// The path in the document, or its first 200 characters.
     pub path: String,
     /// The reason.
     pub why: Refusal,
@@ -53,15 +53,21 @@ impl fmt::Display for RefusedOperation {
     }
 }
 
-/// Why an operation cannot be a tool.
+/// Returns the beginning of a text of a document. Many operations may share a long one.
+pub(super) fn excerpt(text: &str) -> String {
+    text.chars().take(200).collect()
+}
+
+/// Why an operation cannot be a tool. Texts of the document are cut after 200 characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {
     /// A part of the operation is not as OpenAPI describes it. The text names it.
     Invalid(String),
-    /// The path does not begin with `/`, has a query, a fragment, `.` or `..`, or variables that are no parameters.
+    /// The path has more than 8 KiB, does not begin with `/`, has a query, a fragment, `.`, `..` or a single `%`,
+    /// variables that are no parameters, or one of them twice.
     Path,
-    /// A reference leads out of the document, to nothing, or to itself.
+    /// A reference leads out of the document, to nothing, or to itself, or has more than 1 KiB.
     Reference(String),
     /// A parameter has a style that is not supported.
     Style {
@@ -74,14 +80,16 @@ pub enum Refusal {
     Cookie(String),
     /// A parameter is a header that the HTTP client sets, or is no name of a header.
     Header(String),
-    /// The request body, or the content of a parameter, is not JSON. The text has the media types.
+    /// The request body, or the content of a parameter, is not JSON. The text has the first media types.
     MediaType(String),
     /// The operation has more parameters than [`parameters`](super::OpenApiLimits::parameters).
     Parameters(usize),
-    /// The schemas have more values than [`schema_nodes`](super::OpenApiLimits::schema_nodes).
+    /// The schemas and texts have more values than [`schema_nodes`](super::OpenApiLimits::schema_nodes).
     SchemaNodes(usize),
     /// The schemas are nested deeper than [`schema_depth`](super::OpenApiLimits::schema_depth).
     SchemaDepth(usize),
+    /// The document has more patterns than [`total_patterns`](super::OpenApiLimits::total_patterns).
+    Patterns(usize),
     /// A schema is invalid, or too expensive to check. The text is the reason.
     Schema(String),
 }
@@ -97,8 +105,9 @@ impl fmt::Display for Refusal {
             Self::Header(name) => write!(f, "the parameter {name:?} cannot be a header"),
             Self::MediaType(types) => write!(f, "the content is not JSON but {types:?}"),
             Self::Parameters(max) => write!(f, "it has more than {max} parameters"),
-            Self::SchemaNodes(max) => write!(f, "its schemas have more than {max} values"),
+            Self::SchemaNodes(max) => write!(f, "its schemas and texts have more than {max} values"),
             Self::SchemaDepth(max) => write!(f, "its schemas are nested deeper than {max}"),
+            Self::Patterns(max) => write!(f, "the document has more than {max} patterns"),
             Self::Schema(why) => write!(f, "its schema cannot be used: {why}"),
         }
     }

@@ -3,6 +3,9 @@
 use std::fmt;
 
 /// An HTTP request that the application sends.
+///
+/// Its HTTP client must be configured not to follow redirects: they could lead the request, with credentials, to a URL
+/// that neither the application nor the document names.
 #[derive(Clone, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct HttpRequest {
@@ -72,7 +75,8 @@ pub(super) fn essence(media_type: &str) -> String {
     media_type.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
 }
 
-/// Returns whether a media type, without parameters, is JSON.
+/// Returns whether a media type, without parameters, is JSON. It becomes a header, so it is visible ASCII.
 pub(super) fn is_json(essence: &str) -> bool {
-    essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json")
+    let is_json = essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json");
+    is_json && essence.bytes().all(|byte| byte.is_ascii_graphic())
 }

@@ -33,8 +33,9 @@
 //! - The name of the tool is the `operationId`, or else the method and the path, made valid and unique.
 //! - The description is the `summary` and the `description`.
 //! - The arguments are the parameters and, as `body`, the request body in JSON. References are resolved in the
-//!   document; schemas that refer to each other are in `$defs`.
-//! - The schema of results is that of the successful response, if there is one such response and it is a JSON object.
+//!   document; schemas that refer to each other are in `$defs`. Arguments need no property that is `readOnly`.
+//! - The schema of results is that of the successful response, if there is one such response, it is a JSON object, and
+//!   its schema can be used. It requires no property that is `writeOnly`.
 //! - The methods are GET, PUT, POST, DELETE and PATCH. Others are left out.
 //!
 //! Versions 3.0 and 3.1 in JSON are supported. Operations that cannot be tools are [refused](OpenApi::refused), each
@@ -56,13 +57,15 @@
 //!
 //! A response of 200 to 299 is the result: as structured content if the tool has an output schema, as an image or audio
 //! with such a media type, and else as text. Any other status is a failure that the model reads, with the beginning of
-//! the response. Redirects are not followed.
+//! the response. So is a redirect: the application configures its HTTP client not to follow any, since they could lead
+//! requests, with credentials, to another host.
 //!
 //! # Untrusted documents
 //!
 //! A document costs at most the [limits](OpenApiLimits), and its schemas have those of schemas of peers. A document
 //! decides what models read about the tools, and which paths below the base URL they request.
 
+mod budget;
 mod call;
 mod encode;
 mod error;

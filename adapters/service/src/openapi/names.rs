@@ -4,6 +4,8 @@ use std::collections::{HashMap, HashSet};
 
 /// The longest name, in bytes. Some hosts allow no longer ones.
 const MAX_NAME: usize = 64;
+/// How many characters of a text may become a name.
+const MAX_READ: usize = 1 << 10;
 
 /// Names that were given.
 #[derive(Debug, Default)]
@@ -35,7 +37,7 @@ impl Names {
 /// Returns a text with `_` for each run of characters that names of tools do not have.
 fn valid(text: &str) -> String {
     let mut name = String::new();
-    for c in text.chars() {
+    for c in text.chars().take(MAX_READ) {
         let is_part = c.is_ascii_alphanumeric() || c == '-' || c == '.' || c == '_';
         if is_part {
             name.push(c);

@@ -1,10 +1,11 @@
 //! Parameters of operations: where they are in a request, and how they are written.
 
-use serde_json::Value;
+use serde_json::{Map, Value};
 
 use super::{
+    budget::Budget,
     encode::{push_encoded, scalar},
-    error::Refusal,
+    error::{Refusal, excerpt},
     http::{essence, is_json},
     references::Document,
 };
@@ -61,11 +62,12 @@ const IGNORED_HEADERS: [&str; 3] = ["accept", "authorization", "content-type"];
 impl Parameter {
     /// Reads a parameter, without the name of its argument. Returns it with its schema, or `None` if it is one that
     /// the application sets. `is_credential` tells whether a parameter of a place and name is the key of a security
-    /// scheme.
+    /// scheme. The caller has counted the name.
     pub(super) fn read<'a>(
         document: &'a Document,
         parameter: &'a Value,
         is_credential: impl Fn(&str, &str) -> bool,
+        budget: &mut Budget<'_>,
     ) -> Result<Option<(Self, Option<&'a Value>)>, Refusal> {
         let text = |key: &str| parameter.get(key).and_then(Value::as_str);
         let truth = |key: &str| parameter.get(key).and_then(Value::as_bool);
@@ -79,8 +81,8 @@ impl Parameter {
             "path" => (Place::Path, "simple"),
             "query" => (Place::Query, "form"),
             "header" => (Place::Header, "simple"),
-            "cookie" => return Err(Refusal::Cookie(name.into())),
-            _ => return Err(Refusal::Invalid(format!("the place of {name:?}"))),
+            "cookie" => return Err(Refusal::Cookie(excerpt(name))),
+            _ => return Err(Refusal::Invalid(format!("the place of {:?}", excerpt(name)))),
         };
         if place == Place::Header {
             let lower = name.to_ascii_lowercase();
@@ -88,19 +90,16 @@ impl Parameter {
                 return Ok(None);
             }
             if HEADERS_OF_CLIENTS.contains(&&*lower) || lower.starts_with("sec-") || !is_token(name) {
-                return Err(Refusal::Header(name.into()));
+                return Err(Refusal::Header(excerpt(name)));
             }
         }
         let (schema, is_json) = match parameter.get("content").and_then(Value::as_object) {
             None => (parameter.get("schema"), false),
-            Some(content) => match content.iter().find(|(media_type, _)| is_json(&essence(media_type))) {
-                Some((_, content)) => (content.get("schema"), true),
-                None => return Err(Refusal::MediaType(content.keys().cloned().collect::<Vec<_>>().join(", "))),
-            },
+            Some(content) => (json_content(content, budget)?.1.get("schema"), true),
         };
         let chosen = text("style").unwrap_or(style);
         if chosen != style && !is_json {
-            return Err(Refusal::Style { parameter: name.into(), style: chosen.into() });
+            return Err(Refusal::Style { parameter: excerpt(name), style: excerpt(chosen) });
         }
         let is_object = match schema {
             Some(schema) => document.resolve(schema)?.get("type").is_some_and(|kind| kind == "object"),
@@ -109,7 +108,7 @@ impl Parameter {
         let explodes = truth("explode").unwrap_or(place == Place::Query);
         // The members of an object would be parameters with any names.
         if place == Place::Query && explodes && is_object && !is_json {
-            return Err(Refusal::Style { parameter: name.into(), style: "form, of an object that explodes".into() });
+            return Err(Refusal::Style { parameter: excerpt(name), style: "form, of an object that explodes".into() });
         }
         let parameter = Self {
             argument: String::new(),
@@ -204,6 +203,22 @@ impl Parameter {
     fn error(&self, why: &str) -> Failure {
         Failure::new(format!("the argument {:?} {why}", self.argument))
     }
+}
+
+/// Returns the media type and the definition of the first content that is JSON.
+pub(super) fn json_content<'a>(
+    content: &'a Map<String, Value>,
+    budget: &mut Budget<'_>,
+) -> Result<(String, &'a Value), Refusal> {
+    for (media_type, about) in content {
+        budget.text(media_type)?;
+        let essence = essence(media_type);
+        if is_json(&essence) {
+            return Ok((essence, about));
+        }
+    }
+    let types: Vec<_> = content.keys().take(5).map(|media_type| excerpt(media_type)).collect();
+    Err(Refusal::MediaType(excerpt(&types.join(", "))))
 }
 
 /// Returns whether a text is a name of a header.

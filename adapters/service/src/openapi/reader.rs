@@ -6,21 +6,27 @@ use mcp_proto::wire::JsonObject;
 use serde_json::{Map, Value, json};
 
 use super::{
+    budget::Budget,
     encode::is_dot_segment,
-    error::{OpenApiError, Refusal, RefusedOperation},
+    error::{OpenApiError, Refusal, RefusedOperation, excerpt},
     http::{essence, is_json},
     limits::OpenApiLimits,
     names::Names,
     operation::{Body, Operation, PathPart},
-    parameter::{Parameter, Place},
+    parameter::{Parameter, Place, json_content},
     references::Document,
-    schema::Schemas,
+    schema::{Direction, Schemas},
 };
 use crate::json_schema::Checker;
 
 /// The methods whose operations become tools.
 const METHODS: [(&str, &str); 5] =
     [("get", "GET"), ("put", "PUT"), ("post", "POST"), ("delete", "DELETE"), ("patch", "PATCH")];
+
+/// The longest path, in bytes.
+const MAX_PATH: usize = 8 << 10;
+/// The longest name of a parameter, in bytes.
+const MAX_PARAMETER_NAME: usize = 1 << 10;
 
 /// What was read.
 type Read = (Vec<Operation>, Vec<RefusedOperation>);
@@ -57,22 +63,21 @@ pub(super) fn read(json: &str, limits: &OpenApiLimits) -> Result<Read, OpenApiEr
                 let found = METHODS.iter().filter_map(|(key, method)| Some((*method, path, item, item.get(*key)?)));
                 all.extend(found);
             }
-            Err(why) => refused.push(RefusedOperation { method: "any", path: path.clone(), why }),
+            Err(why) => refused.push(RefusedOperation { method: "any", path: excerpt(path), why }),
         }
         if all.len() + refused.len() > limits.operations {
             return Err(OpenApiError::Operations(limits.operations));
         }
     }
-    let mut reader =
-        Reader { document: &document, limits, credentials: credentials(&document), names: Names::default() };
-    let (mut operations, mut total_nodes) = (Vec::new(), 0_usize);
+    let mut reader = Reader { document: &document, credentials: credentials(&document), names: Names::default() };
+    let (mut operations, mut total_nodes, mut budget) = (Vec::new(), 0_usize, Budget::new(limits));
     for (method, path, item, operation) in all {
-        let mut nodes = 0;
-        match reader.operation(method, path, item, operation, &mut nodes) {
+        budget.nodes = 0;
+        match reader.operation(method, path, item, operation, &mut budget) {
             Ok(operation) => operations.push(operation),
-            Err(why) => refused.push(RefusedOperation { method, path: path.clone(), why }),
+            Err(why) => refused.push(RefusedOperation { method, path: excerpt(path), why }),
         }
-        total_nodes += nodes;
+        total_nodes += budget.nodes;
         if total_nodes > limits.total_schema_nodes {
             return Err(OpenApiError::Schemas(limits.total_schema_nodes));
         }
@@ -87,7 +92,8 @@ fn credentials(document: &Document) -> HashSet<(String, String)> {
         let scheme = document.resolve(scheme).ok()?;
         let text = |key: &str| scheme.get(key).and_then(Value::as_str);
         let (kind, place, name) = (text("type")?, text("in")?, text("name")?);
-        (kind == "apiKey").then(|| key_of(place, name))
+        // No parameter has a longer name.
+        (kind == "apiKey" && name.len() <= MAX_PARAMETER_NAME).then(|| key_of(place, name))
     };
     schemes.into_iter().flat_map(Map::values).filter_map(key).collect()
 }
@@ -100,7 +106,6 @@ fn key_of(place: &str, name: &str) -> (String, String) {
 
 struct Reader<'a> {
     document: &'a Document,
-    limits: &'a OpenApiLimits,
     /// The parameters that only the application sets.
     credentials: HashSet<(String, String)>,
     names: Names,
@@ -113,15 +118,23 @@ impl<'a> Reader<'a> {
         path: &str,
         item: &'a Value,
         operation: &'a Value,
-        nodes: &mut usize,
+        budget: &mut Budget<'a>,
     ) -> Result<Operation, Refusal> {
-        let text =
-            |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
         if !operation.is_object() {
             return Err(Refusal::Invalid("the operation".into()));
         }
-        let found = self.parameters(item, operation)?;
-        let mut inputs = Schemas::new(self.document, self.limits, nodes);
+        if path.len() > MAX_PATH {
+            return Err(Refusal::Path);
+        }
+        budget.text(path)?;
+        for key in ["operationId", "summary", "description"] {
+            budget.text(operation.get(key).and_then(Value::as_str).unwrap_or_default())?;
+        }
+        let text =
+            |key: &str| operation.get(key).and_then(Value::as_str).map(str::trim).filter(|text| !text.is_empty());
+        let found = self.parameters(item, operation, budget)?;
+        let found_body = self.body(operation, budget)?;
+        let mut inputs = Schemas::new(self.document, budget, Direction::Request);
         let (mut names, mut properties, mut required) = (Names::default(), Map::new(), Vec::new());
         let mut parameters = Vec::new();
         for (mut parameter, schema, about) in found {
@@ -135,7 +148,7 @@ impl<'a> Reader<'a> {
             parameters.push(parameter);
         }
         let mut body = None;
-        if let Some((media_type, schema, about)) = self.body(operation)? {
+        if let Some((media_type, schema, about)) = found_body {
             let argument = names.unique("body");
             let schema = schema.map_or_else(|| Ok(json!({})), |schema| inputs.convert(schema))?;
             let description = about.get("description").and_then(Value::as_str);
@@ -150,7 +163,8 @@ impl<'a> Reader<'a> {
             input["required"] = required.into();
         }
         let input_schema = checked(with_definitions(input, inputs.definitions()?))?;
-        let output_schema = self.output(operation, nodes)?.map(checked).transpose()?;
+        // A tool needs no schema of its results.
+        let output_schema = self.output(operation, budget).and_then(|schema| schema.map(checked).transpose());
         let parts = parts(path, &parameters)?;
         let id = text("operationId").map_or_else(|| format!("{}{path}", method.to_lowercase()), str::to_owned);
         let description: Vec<_> = [text("summary"), text("description")].into_iter().flatten().collect();
@@ -163,32 +177,43 @@ impl<'a> Reader<'a> {
             parameters,
             body,
             input_schema,
-            output_schema,
+            output_schema: output_schema.unwrap_or_default(),
         })
     }
 
     /// Returns the parameters of an operation with their schemas and definitions. Those of the operation replace those
     /// of the path.
-    fn parameters(&self, item: &'a Value, operation: &'a Value) -> Result<Vec<Found<'a, Parameter>>, Refusal> {
+    fn parameters(
+        &self,
+        item: &'a Value,
+        operation: &'a Value,
+        budget: &mut Budget<'_>,
+    ) -> Result<Vec<Found<'a, Parameter>>, Refusal> {
         let lists = [operation.get("parameters"), item.get("parameters")];
         let lists = lists
             .into_iter()
             .flatten()
             .map(|list| list.as_array().ok_or_else(|| Refusal::Invalid("\"parameters\"".into())));
         let lists: Vec<_> = lists.collect::<Result<_, _>>()?;
-        if lists.iter().map(|list| list.len()).sum::<usize>() > self.limits.parameters {
-            return Err(Refusal::Parameters(self.limits.parameters));
+        if lists.iter().map(|list| list.len()).sum::<usize>() > budget.limits.parameters {
+            return Err(Refusal::Parameters(budget.limits.parameters));
         }
         let is_credential = |place: &str, name: &str| self.credentials.contains(&key_of(place, name));
         let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
         for about in lists.into_iter().flatten() {
             let about = self.document.resolve(about)?;
             let key = |key: &str| about.get(key).and_then(Value::as_str).unwrap_or_default();
+            if key("name").len() > MAX_PARAMETER_NAME {
+                return Err(Refusal::Invalid(format!("the name {:?}", excerpt(key("name")))));
+            }
+            for text in ["name", "in", "description"] {
+                budget.text(key(text))?;
+            }
             // Headers that differ in case only are one header.
             if !seen.insert(key_of(key("in"), key("name"))) {
                 continue;
             }
-            if let Some((parameter, schema)) = Parameter::read(self.document, about, is_credential)? {
+            if let Some((parameter, schema)) = Parameter::read(self.document, about, is_credential, budget)? {
                 parameters.push((parameter, schema, about));
             }
         }
@@ -196,20 +221,20 @@ impl<'a> Reader<'a> {
     }
 
     /// Returns the media type, the schema and the definition of the request body.
-    fn body(&self, operation: &'a Value) -> Result<Option<Found<'a, String>>, Refusal> {
+    fn body(&self, operation: &'a Value, budget: &mut Budget<'_>) -> Result<Option<Found<'a, String>>, Refusal> {
         let Some(body) = operation.get("requestBody") else { return Ok(None) };
         let body = self.document.resolve(body)?;
         let content = body.get("content").and_then(Value::as_object);
         let content = content.ok_or_else(|| Refusal::Invalid("the request body".into()))?;
-        match content.iter().find(|(media_type, _)| is_json(&essence(media_type))) {
-            Some((media_type, about)) => Ok(Some((essence(media_type), about.get("schema"), body))),
-            None => Err(Refusal::MediaType(content.keys().take(5).cloned().collect::<Vec<_>>().join(", "))),
-        }
+        budget.text(body.get("description").and_then(Value::as_str).unwrap_or_default())?;
+        let (media_type, about) = json_content(content, budget)?;
+        Ok(Some((media_type, about.get("schema"), body)))
     }
 
     /// Returns the schema of results, if there is one successful response and it is a JSON object.
-    fn output(&self, operation: &'a Value, nodes: &mut usize) -> Result<Option<Value>, Refusal> {
+    fn output(&self, operation: &'a Value, budget: &mut Budget<'a>) -> Result<Option<Value>, Refusal> {
         let responses = operation.get("responses").and_then(Value::as_object);
+        budget.values(responses.map_or(0, Map::len))?;
         let mut successful = responses.into_iter().flatten().filter(|(status, _)| status.starts_with('2'));
         let (Some((_, response)), None) = (successful.next(), successful.next()) else { return Ok(None) };
         let Some(content) = self.document.resolve(response)?.get("content").and_then(Value::as_object) else {
@@ -217,8 +242,9 @@ impl<'a> Reader<'a> {
         };
         let mut content = content.iter();
         let (Some((media_type, about)), None) = (content.next(), content.next()) else { return Ok(None) };
+        budget.text(media_type)?;
         let Some(schema) = about.get("schema").filter(|_| is_json(&essence(media_type))) else { return Ok(None) };
-        let mut schemas = Schemas::new(self.document, self.limits, nodes);
+        let mut schemas = Schemas::new(self.document, budget, Direction::Response);
         let Some(schema) = schemas.object(schema)? else { return Ok(None) };
         Ok(Some(with_definitions(schema, schemas.definitions()?)))
     }
@@ -250,6 +276,12 @@ fn checked(schema: Value) -> Result<JsonObject, Refusal> {
     Ok(schema)
 }
 
+/// Returns whether each `%` of a text is before two hexadecimal digits.
+fn is_percent_encoded(text: &str) -> bool {
+    let is_byte = |digits: &str| digits.as_bytes().get(..2).is_some_and(|two| two.iter().all(u8::is_ascii_hexdigit));
+    text.split('%').skip(1).all(is_byte)
+}
+
 /// Splits a path into texts and parameters.
 fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal> {
     let is_allowed = |c: char| c.is_ascii_alphanumeric() || "-._~/!$&'()*+,;=:@%".contains(c);
@@ -263,14 +295,17 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
             Some(name) if parts.last() == Some(&PathPart::Text("{".into())) => {
                 let found = parameters.iter().position(|known| known.place == Place::Path && known.name == name);
                 let number = found.ok_or(Refusal::Path)?;
+                // A value that is there many times would make a URL many times as long.
+                if !used.insert(number) {
+                    return Err(Refusal::Path);
+                }
                 parts.pop();
                 parts.push(PathPart::Parameter(number));
-                used.insert(number);
             }
             Some(_) => return Err(Refusal::Path),
             None => {
                 let text = piece.strip_suffix('{').unwrap_or(piece);
-                if !text.chars().all(is_allowed) {
+                if !text.chars().all(is_allowed) || !is_percent_encoded(text) {
                     return Err(Refusal::Path);
                 }
                 parts.push(PathPart::Text(text.to_owned()));

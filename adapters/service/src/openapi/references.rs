@@ -2,10 +2,12 @@
 
 use serde_json::Value;
 
-use super::error::Refusal;
+use super::error::{Refusal, excerpt};
 
 /// The most references that lead from one to the next.
 const MAX_HOPS: usize = 16;
+/// The longest reference, in bytes.
+const MAX_REFERENCE: usize = 1 << 10;
 
 /// A parsed document.
 #[derive(Debug)]
@@ -18,7 +20,10 @@ pub(super) struct Document {
 impl Document {
     /// Returns the place that a reference names. It may be a reference itself.
     pub(super) fn target(&self, reference: &str) -> Result<&Value, Refusal> {
-        let unresolved = || Refusal::Reference(reference.chars().take(200).collect());
+        let unresolved = || Refusal::Reference(excerpt(reference));
+        if reference.len() > MAX_REFERENCE {
+            return Err(unresolved());
+        }
         let pointer = reference.strip_prefix('#').and_then(decoded).ok_or_else(unresolved)?;
         self.root.pointer(&pointer).ok_or_else(unresolved)
     }
@@ -31,7 +36,7 @@ impl Document {
                 Some(reference) => value = self.target(reference)?,
             }
         }
-        Err(Refusal::Reference(reference(value).unwrap_or_default().chars().take(200).collect()))
+        Err(Refusal::Reference(excerpt(reference(value).unwrap_or_default())))
     }
 }
 

@@ -5,8 +5,8 @@ use std::collections::HashMap;
 use serde_json::{Map, Value, json};
 
 use super::{
+    budget::Budget,
     error::Refusal,
-    limits::OpenApiLimits,
     names::Names,
     references::{Document, reference},
 };
@@ -52,24 +52,40 @@ const SEVERAL: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 /// Keywords with schemas by name.
 const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
 
+/// What the values of schemas are for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Direction {
+    Request,
+    Response,
+}
+
+impl Direction {
+    /// Returns the keyword of properties that need not be there.
+    const fn optional(self) -> &'static str {
+        match self {
+            Self::Request => "readOnly",
+            Self::Response => "writeOnly",
+        }
+    }
+}
+
 /// The schemas of one operation, with those that they refer to.
-pub(super) struct Schemas<'a> {
+pub(super) struct Schemas<'a, 'b> {
     document: &'a Document,
-    limits: &'a OpenApiLimits,
-    /// The number of values so far.
-    nodes: &'a mut usize,
-    /// The names of the definitions, by reference.
-    definitions: HashMap<&'a str, String>,
+    budget: &'b mut Budget<'a>,
+    direction: Direction,
+    /// The names of the definitions, by the place of the schema: a reference has many spellings.
+    definitions: HashMap<*const Value, String>,
     names: Names,
     /// Definitions that are referred to and not converted yet.
     queue: Vec<(String, &'a Value)>,
 }
 
-impl<'a> Schemas<'a> {
-    /// Creates an empty set of schemas, whose values are counted in `nodes`.
-    pub(super) fn new(document: &'a Document, limits: &'a OpenApiLimits, nodes: &'a mut usize) -> Self {
+impl<'a, 'b> Schemas<'a, 'b> {
+    /// Creates an empty set of schemas, whose values are counted.
+    pub(super) fn new(document: &'a Document, budget: &'b mut Budget<'a>, direction: Direction) -> Self {
         let (definitions, names, queue) = (HashMap::new(), Names::default(), Vec::new());
-        Self { document, limits, nodes, definitions, names, queue }
+        Self { document, budget, direction, definitions, names, queue }
     }
 
     /// Converts a schema. What it refers to is converted by [`definitions`](Self::definitions).
@@ -98,12 +114,9 @@ impl<'a> Schemas<'a> {
     }
 
     fn count(&mut self, depth: usize) -> Result<(), Refusal> {
-        *self.nodes += 1;
-        if *self.nodes > self.limits.schema_nodes {
-            return Err(Refusal::SchemaNodes(self.limits.schema_nodes));
-        }
-        if depth > self.limits.schema_depth {
-            return Err(Refusal::SchemaDepth(self.limits.schema_depth));
+        self.budget.values(1)?;
+        if depth > self.budget.limits.schema_depth {
+            return Err(Refusal::SchemaDepth(self.budget.limits.schema_depth));
         }
         Ok(())
     }
@@ -126,12 +139,24 @@ impl<'a> Schemas<'a> {
         for (keyword, value) in members {
             let keyword = keyword.as_str();
             if keyword == "$ref" || LEFT_OUT.contains(&keyword) || keyword.starts_with("x-") {
+                self.budget.values(1)?;
                 continue;
             }
+            self.budget.length(keyword)?;
+            self.patterns(keyword, value)?;
             if keyword == "$dynamicRef" || keyword == "$recursiveRef" {
                 return Err(Refusal::Schema(format!("{keyword} is not supported")));
             }
             converted.insert(keyword.to_owned(), self.keyword(keyword, value, depth + 1)?);
+        }
+        if let (Some(Value::Array(required)), Some(Value::Object(properties))) =
+            (converted.get_mut("required"), members.get("properties"))
+        {
+            let is_optional = |name: &str| properties.get(name).is_some_and(|property| self.is_optional(property));
+            required.retain(|name| !name.as_str().is_some_and(is_optional));
+            if required.is_empty() {
+                converted.remove("required");
+            }
         }
         if self.document.is_3_0 {
             return Ok(updated(members, converted));
@@ -143,7 +168,10 @@ impl<'a> Schemas<'a> {
         match value {
             Value::Object(named) if NAMED.contains(&keyword) => {
                 self.count(depth)?;
-                let named = named.iter().map(|(name, schema)| Ok((name.clone(), self.schema(schema, depth + 1)?)));
+                let named = named.iter().map(|(name, schema)| {
+                    self.budget.length(name)?;
+                    Ok((name.clone(), self.schema(schema, depth + 1)?))
+                });
                 named.collect::<Result<Map<_, _>, _>>().map(Value::Object)
             }
             Value::Array(several) if SEVERAL.contains(&keyword) => {
@@ -155,6 +183,15 @@ impl<'a> Schemas<'a> {
         }
     }
 
+    /// Returns whether a property need not be there even if it is required: one that is only in the other direction.
+    fn is_optional(&self, property: &Value) -> bool {
+        let is_marked = |schema: &Value| schema.get(self.direction.optional()).and_then(Value::as_bool) == Some(true);
+        let is_reference = reference(property).is_some();
+        // In 3.0, what stands beside a reference means nothing.
+        let here = !(is_reference && self.document.is_3_0) && is_marked(property);
+        here || is_reference && self.document.resolve(property).is_ok_and(is_marked)
+    }
+
     /// Copies a value that is no schema.
     fn copy(&mut self, value: &Value, depth: usize) -> Result<Value, Refusal> {
         self.count(depth)?;
@@ -163,24 +200,43 @@ impl<'a> Schemas<'a> {
                 items.iter().map(|item| self.copy(item, depth + 1)).collect::<Result<_, _>>().map(Value::Array)
             }
             Value::Object(members) => {
-                let members = members.iter().map(|(name, value)| Ok((name.clone(), self.copy(value, depth + 1)?)));
+                let members = members.iter().map(|(name, value)| {
+                    self.budget.length(name)?;
+                    // It may be a schema of a keyword that is not known here.
+                    self.patterns(name, value)?;
+                    Ok((name.clone(), self.copy(value, depth + 1)?))
+                });
                 members.collect::<Result<Map<_, _>, _>>().map(Value::Object)
+            }
+            Value::String(text) => {
+                self.budget.length(text)?;
+                Ok(value.clone())
             }
             _ => Ok(value.clone()),
         }
     }
 
+    /// Counts the patterns of a keyword.
+    fn patterns(&mut self, keyword: &str, value: &Value) -> Result<(), Refusal> {
+        match value {
+            Value::String(_) if keyword == "pattern" => self.budget.patterns(1),
+            Value::Object(named) if keyword == "patternProperties" => self.budget.patterns(named.len()),
+            _ => Ok(()),
+        }
+    }
+
     /// Returns the name of the definition that a reference leads to.
     fn definition(&mut self, to: &'a str) -> Result<&str, Refusal> {
-        if !self.definitions.contains_key(to) {
-            let target = self.document.target(to)?;
+        let target = self.document.target(to)?;
+        let place = std::ptr::from_ref(target);
+        if !self.definitions.contains_key(&place) {
             // References that only lead to each other describe nothing.
             self.document.resolve(target)?;
             let name = self.names.unique(to.rsplit('/').next().unwrap_or_default());
             self.queue.push((name.clone(), target));
-            self.definitions.insert(to, name);
+            self.definitions.insert(place, name);
         }
-        Ok(&self.definitions[to])
+        Ok(&self.definitions[&place])
     }
 }
 
@@ -199,7 +255,9 @@ fn updated(members: &Map<String, Value>, mut converted: Map<String, Value>) -> V
     match converted.get_mut("type") {
         Some(kind @ Value::String(_)) => {
             *kind = json!([kind.take(), "null"]);
-            if let Some(Value::Array(allowed)) = converted.get_mut("enum") {
+            if let Some(Value::Array(allowed)) = converted.get_mut("enum")
+                && !allowed.contains(&Value::Null)
+            {
                 allowed.push(Value::Null);
             }
             converted.into()
@@ -211,11 +269,12 @@ fn updated(members: &Map<String, Value>, mut converted: Map<String, Value>) -> V
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::openapi::limits::OpenApiLimits;
 
     fn convert(is_3_0: bool, root: Value) -> Result<(Value, Map<String, Value>), Refusal> {
         let (document, limits) = (Document { root, is_3_0 }, OpenApiLimits::default());
-        let mut nodes = 0;
-        let mut schemas = Schemas::new(&document, &limits, &mut nodes);
+        let mut budget = Budget::new(&limits);
+        let mut schemas = Schemas::new(&document, &mut budget, Direction::Request);
         let converted = schemas.convert(&document.root["schema"])?;
         Ok((converted, schemas.definitions()?))
     }
@@ -226,6 +285,7 @@ mod tests {
             "type": "object", "xml": {}, "x-mcp-header": "a", "example": {"a": 1},
             "properties": {
                 "x-kept": {"type": "string", "nullable": true, "enum": ["a"]},
+                "null": {"type": "string", "nullable": true, "enum": ["a", null]},
                 "example": {"type": "integer", "minimum": 0, "exclusiveMinimum": true, "maximum": 9, "exclusiveMaximum": false},
                 "any": {"nullable": true, "allOf": [{"type": "string"}]},
                 "referred": {"$ref": "#/other", "description": "nothing"},
@@ -240,6 +300,7 @@ mod tests {
                 "type": "object",
                 "properties": {
                     "x-kept": {"type": ["string", "null"], "enum": ["a", null]},
+                    "null": {"type": ["string", "null"], "enum": ["a", null]},
                     "example": {"type": "integer", "exclusiveMinimum": 0, "maximum": 9},
                     "any": {"anyOf": [{"allOf": [{"type": "string"}]}, {"type": "null"}]},
                     "referred": {"$ref": "#/$defs/other"},
@@ -271,6 +332,13 @@ mod tests {
     }
 
     #[test]
+    fn spellings_of_a_reference_lead_to_one_definition() {
+        let schema = json!({"properties": {"a": {"$ref": "#/%61"}, "b": {"$ref": "#/a"}, "c": {"$ref": "#/~0"}, "d": {"$ref": "#/~"}}});
+        let (_, definitions) = convert(false, json!({"schema": schema, "a": {}, "~": {}})).expect("schemas");
+        assert_eq!(definitions.len(), 2, "{definitions:?}");
+    }
+
+    #[test]
     fn schemas_without_an_end_are_refused() {
         let circle = json!({"schema": {"$ref": "#/a"}, "a": {"$ref": "#/b"}, "b": {"$ref": "#/a"}});
         assert!(matches!(convert(false, circle), Err(Refusal::Reference(_))));
@@ -278,6 +346,12 @@ mod tests {
         assert_eq!(convert(false, json!({"schema": deep})), Err(Refusal::SchemaDepth(64)));
         let deep = (0..80).fold(json!(1), |value, _| json!([value]));
         assert_eq!(convert(false, json!({"schema": {"const": deep}})), Err(Refusal::SchemaDepth(64)));
+        for schema in [json!({"const": "x".repeat(400_000)}), json!({"const": {"x".repeat(400_000): 1}})] {
+            assert_eq!(convert(false, json!({"schema": schema})), Err(Refusal::SchemaNodes(5_000)));
+        }
+        for schema in [json!({"x".repeat(400_000): 1}), json!({"properties": {"x".repeat(400_000): {}}})] {
+            assert_eq!(convert(false, json!({"schema": schema})), Err(Refusal::SchemaNodes(5_000)));
+        }
         let wide = json!({"schema": {"enum": vec![0; 6_000]}});
         assert_eq!(convert(false, wide), Err(Refusal::SchemaNodes(5_000)));
         // One that refers to the next, each with many values.

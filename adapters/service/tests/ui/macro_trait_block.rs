@@ -13,6 +13,7 @@ trait Dig {
 
 #[handlers]
 impl Dig for Garden {
+    #[tool]
     fn dig(&self) -> &'static str {
         "dug"
     }

@@ -15,4 +15,7 @@ impl Garden {
     }
 }
 
-fn main() {}
+fn main() {
+    // The function is there, so that there is no error about it.
+    let _ = mcp_service::Service::builder("a", "1").with_state(Garden).register(Garden::handlers);
+}

@@ -1,0 +1,45 @@
+//! What the operations of a document cost.
+
+use super::{error::Refusal, limits::OpenApiLimits};
+
+/// The values of one operation, and the patterns of all. Texts are values too, because operations may share long ones.
+pub(super) struct Budget<'a> {
+    pub(super) limits: &'a OpenApiLimits,
+    /// The values of the operation so far, at most [`OpenApiLimits::schema_nodes`].
+    pub(super) nodes: usize,
+    patterns: usize,
+}
+
+impl<'a> Budget<'a> {
+    pub(super) const fn new(limits: &'a OpenApiLimits) -> Self {
+        Self { limits, nodes: 0, patterns: 0 }
+    }
+
+    /// Counts values.
+    pub(super) const fn values(&mut self, count: usize) -> Result<(), Refusal> {
+        if count > self.limits.schema_nodes.saturating_sub(self.nodes) {
+            return Err(Refusal::SchemaNodes(self.limits.schema_nodes));
+        }
+        self.nodes += count;
+        Ok(())
+    }
+
+    /// Counts what a text has beyond the value that it is, or that it names.
+    pub(super) const fn length(&mut self, text: &str) -> Result<(), Refusal> {
+        self.values(text.len() / 64)
+    }
+
+    /// Counts a text.
+    pub(super) const fn text(&mut self, text: &str) -> Result<(), Refusal> {
+        self.values(1 + text.len() / 64)
+    }
+
+    /// Counts patterns.
+    pub(super) const fn patterns(&mut self, count: usize) -> Result<(), Refusal> {
+        if count > self.limits.total_patterns.saturating_sub(self.patterns) {
+            return Err(Refusal::Patterns(self.limits.total_patterns));
+        }
+        self.patterns += count;
+        Ok(())
+    }
+}
