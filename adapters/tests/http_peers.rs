@@ -394,3 +394,48 @@ fn quiet_client_does_not_delay_stop() {
         assert_eq!(read_rest(&mut stream), "", "it ends in good order");
     });
 }
+
+/// Sends a request whose client waits for `100 Continue` before it sends the body. Returns the rest of the request.
+fn begin_request<'a>(stream: &mut TcpStream, request: &'a str) -> &'a str {
+    let (head, body) = request.split_once("\r\n\r\n").expect("it has a body");
+    stream.write_all(format!("{head}\r\nexpect: 100-continue\r\n\r\n").as_bytes()).expect("it reads");
+    read_until(stream, "100 Continue");
+    body
+}
+
+// A request that was arriving when its server was told to end got 503 or 404: its session had ended before its body
+// came.
+#[test]
+fn stop_serves_requests_that_are_arriving() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let (mut modern, mut legacy) = (server.connect(), server.connect());
+        let post = |headers: &str, body: &str| {
+            format!(
+                "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n\
+                 accept: application/json, text/event-stream\r\n{headers}content-length: {}\r\n\r\n{body}",
+                body.len()
+            )
+        };
+        let initialize = json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+            "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "a", "version": "1"},
+        }});
+        legacy.write_all(post("", &initialize.to_string()).as_bytes()).expect("it reads");
+        let received = read_until(&mut legacy, "\"id\":0");
+        let id = received.split_once("mcp-session-id: ").expect("it has a session").1.split("\r\n").next();
+        let call_of_session = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "hello"}});
+        let headers = format!("mcp-session-id: {}\r\n", id.expect("a line"));
+        let (first, second) = (call("hello"), post(&headers, &call_of_session.to_string()));
+        let bodies = [begin_request(&mut modern, &first), begin_request(&mut legacy, &second)];
+        (server.stop)();
+        while TcpStream::connect(server.address).is_ok() {
+            thread::yield_now();
+        }
+        for (stream, body) in [&mut modern, &mut legacy].into_iter().zip(bodies) {
+            stream.write_all(body.as_bytes()).expect("it reads");
+            let received = read_rest(stream);
+            assert!(received.contains("good day"), "{received}");
+        }
+        server.served.await.expect("it was told to");
+    });
+}

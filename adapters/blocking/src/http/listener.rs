@@ -8,8 +8,8 @@ use std::{
 };
 
 use mcp_driver::{
-    Holder, Quota, Runtime, Watched,
-    http::{self, WriteTimeout},
+    Holder, Quota, Runtime,
+    http::{self, Shutdown, WriteTimeout},
     os::{
         interrupt::Interrupt,
         net::{self, ACCEPT_BACKOFF, keep_alive, most_connections},
@@ -43,7 +43,7 @@ pub struct Listener {
     socket: TcpListener,
     address: SocketAddr,
     interrupt: Arc<Interrupt>,
-    stopped: Arc<Watched<bool>>,
+    shutdown: Shutdown,
     connections: usize,
     read_timeout: Duration,
     write: Duration,
@@ -67,7 +67,7 @@ impl Listener {
             address: socket.local_addr()?,
             socket,
             interrupt: Interrupt::new(),
-            stopped: Arc::default(),
+            shutdown: Shutdown::default(),
             connections: 512,
             read_timeout: Duration::from_secs(30),
             write: WRITE_TIMEOUT,
@@ -164,8 +164,8 @@ impl Listener {
         Box::new(move || interrupt.upgrade().iter().for_each(|interrupt| interrupt.stop()))
     }
 
-    /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, all
-    /// connections, and their threads.
+    /// Accepts and serves connections until it is stopped. Requests that are arriving then are served, if they arrive
+    /// within a second. Then it ends all sessions, as [`Endpoint::close`] does, all connections, and their threads.
     ///
     /// # Errors
     /// If the socket fails, or the system has no free threads or descriptors at the start. A connection that fails does
@@ -181,9 +181,10 @@ impl Listener {
         };
         let accepted = self.accept(&endpoint, &threads);
         // The connections end as well if the socket has failed.
-        self.stopped.update(|stopped| *stopped = true);
+        self.shutdown.stop();
         threads.shutdown_reads();
         drop(self.socket);
+        self.shutdown.wait_arrived();
         endpoint.close().wait();
         // Connections of clients that do not read their responses are closed after this time.
         threads.wait_for_fewer(1, CLIENT_GRACE);
@@ -207,10 +208,10 @@ impl Listener {
                 && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout)
             {
                 let io = WriteTimeout::new(Stream(conn.clone()), threads, self.write);
-                let (endpoint, stopped) = (endpoint.clone(), self.stopped.clone());
+                let (endpoint, arrivals) = (endpoint.clone(), self.shutdown.connection());
                 threads.serve_on_thread(&conn, async move {
                     let _permit = permit;
-                    http::serve(io, Some(address.ip()), &endpoint, &stopped).await;
+                    http::serve(io, Some(address.ip()), &endpoint, &arrivals).await;
                 });
             }
             // A connection that ends makes room for another one.

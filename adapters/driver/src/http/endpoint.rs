@@ -123,11 +123,17 @@ impl<R: Runtime> Endpoint<R> {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        self.handle_unless(sleep(&self.runtime, self.read_timeout), request).await
+        self.handle_unless(sleep(&self.runtime, self.read_timeout), request, || {}).await
     }
 
-    /// Does what [`handle`](Self::handle) does, but responds with 408 if `late` is ready before the body is read.
-    pub(super) async fn handle_unless<B>(&self, late: impl Future<Output = ()>, request: Request<B>) -> Response<Body>
+    /// Does what [`handle`](Self::handle) does, but responds with 408 if `late` is ready before the body is read. Calls
+    /// `routed` when the request has reached its session.
+    pub(super) async fn handle_unless<B>(
+        &self,
+        late: impl Future<Output = ()>,
+        request: Request<B>,
+        routed: impl FnOnce(),
+    ) -> Response<Body>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
@@ -136,7 +142,7 @@ impl<R: Runtime> Endpoint<R> {
         let cors = self.server.policy().cors(&head);
         #[cfg(feature = "auth")]
         let has_proof = ResourceServer::has_proof(&head.headers);
-        let mut response = match self.open(late, (head, body), cors.as_ref()).await {
+        let mut response = match self.open(late, (head, body), cors.as_ref(), routed).await {
             Ok((head, response)) => Response::from_parts(head, Body::streamed(response)),
             Err(response) => response.map(Body::whole),
         };
@@ -187,6 +193,7 @@ impl<R: Runtime> Endpoint<R> {
         late: impl Future<Output = ()>,
         (head, body): (http::request::Parts, B),
         cors: Option<&Cors>,
+        routed: impl FnOnce(),
     ) -> Result<(Parts, ResponseStream), Box<HttpResponse>>
     where
         B: http_body::Body,
@@ -230,7 +237,7 @@ impl<R: Runtime> Endpoint<R> {
             response
         });
         let (reader, peer) = received?;
-        self.server.handle(reader.end()?, peer).await
+        self.server.handle(reader.end()?, peer, routed).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a

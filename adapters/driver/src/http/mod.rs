@@ -82,6 +82,8 @@ mod response_stream;
 mod serve;
 mod server;
 mod session;
+#[cfg(feature = "hyper")]
+mod shutdown;
 mod store;
 #[cfg(feature = "hyper")]
 mod write_timeout;
@@ -106,6 +108,8 @@ pub use resource_server::{Algorithm, Dpop, JwtVerifier, KeySet, KeySetError, Key
 pub use rustls;
 #[cfg(feature = "hyper")]
 pub use serve::serve;
+#[cfg(feature = "hyper")]
+pub use shutdown::{ARRIVAL_GRACE, Arrivals, Shutdown};
 #[cfg(feature = "hyper")]
 pub use write_timeout::WriteTimeout;
 

@@ -21,18 +21,18 @@ use hyper::{
     service::service_fn,
 };
 
-use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr::PeerAddr};
+use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr::PeerAddr, shutdown::Arrivals};
 use crate::{
     runtime::{Runtime, Timer},
     sync::lock,
-    watched::Watched,
 };
 
 /// The maximum size of the read buffer and of the write buffer of a connection. It fits every head that an endpoint
 /// accepts, and data that arrives with it; the endpoint refuses larger heads.
 const BUFFER: usize = 128 << 10;
 
-/// Serves one connection until it ends. After `stopped` is set, it ends when the requests on it have been answered.
+/// Serves one connection until it ends. After its listener is stopped, it ends when the requests on it have been
+/// answered.
 ///
 /// The error of a failed connection is discarded, and its requests are cancelled. A stream should have a
 /// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the
@@ -41,7 +41,7 @@ pub async fn serve<R: Runtime>(
     io: impl Read + Write + Unpin,
     peer: Option<IpAddr>,
     endpoint: &Endpoint<R>,
-    stopped: &Watched<bool>,
+    arrivals: &Arrivals,
 ) {
     let clock = Clock::new(endpoint.runtime());
     let unread = AtomicBool::new(false);
@@ -49,8 +49,10 @@ pub async fn serve<R: Runtime>(
         if let Some(peer) = peer {
             request.extensions_mut().insert(PeerAddr(peer));
         }
+        arrivals.begin();
         let timeout = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
-        let response = endpoint.handle_unless(timeout, request).await;
+        let response = endpoint.handle_unless(timeout, request, || arrivals.end()).await;
+        arrivals.end();
         // The endpoint sets this header if it has not read the body.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
         Ok::<_, Infallible>(response)
@@ -60,16 +62,20 @@ pub async fn serve<R: Runtime>(
             .timer(clock.clone())
             .header_read_timeout(endpoint.read_timeout)
             .max_buf_size(BUFFER)
-            .serve_connection(LingeringClose::new(io, clock.clone(), stopped, &unread), service)
+            .serve_connection(LingeringClose::new(io, clock.clone(), arrivals.shutdown.watched(), &unread), service)
     );
-    let mut stopped = pin!(stopped.wait_for(|stopped| stopped.then_some(())));
+    let mut stopped = pin!(arrivals.shutdown.stopped());
     let mut stopping = false;
     let _ = poll_fn(|cx| {
         if !stopping && stopped.as_mut().poll(cx).is_ready() {
             stopping = true;
             connection.as_mut().graceful_shutdown();
         }
-        connection.as_mut().poll(cx)
+        let polled = connection.as_mut().poll(cx);
+        if stopping {
+            arrivals.accept_no_more();
+        }
+        polled
     })
     .await;
 }

@@ -185,8 +185,8 @@ impl<R: Runtime> HttpServer<R> {
         self.0.admit(replication, id, (reader, peer)).await
     }
 
-    /// Routes a request to its session, and waits for the head of the response. Clients without principals are
-    /// identified by their addresses. Changes of a shared session are written to the store.
+    /// Routes a request to its session, calls `routed`, and waits for the head of the response. Clients without
+    /// principals are identified by their addresses. Changes of a shared session are written to the store.
     ///
     /// # Errors
     /// The response, if the request is refused.
@@ -194,8 +194,10 @@ impl<R: Runtime> HttpServer<R> {
         &self,
         mut request: Request,
         peer: Option<PeerAddr>,
+        routed: impl FnOnce(),
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
         let mut response = self.route(&mut request, peer, self.0.replication.is_none())?;
+        routed();
         // The session has taken the message from the body.
         request.drop_body();
         let head = response.head().await;

@@ -22,7 +22,14 @@ use crate::http::net::tls::Tls;
 use crate::http::resource_server::ResourceServer;
 use crate::{
     error::Error,
-    http::{endpoint::Endpoint, memory_limit::memory_limit, serve, store::Store, write_timeout::WriteTimeout},
+    http::{
+        endpoint::Endpoint,
+        memory_limit::memory_limit,
+        serve,
+        shutdown::{ARRIVAL_GRACE, Shutdown},
+        store::Store,
+        write_timeout::WriteTimeout,
+    },
     limits::quota::{Permit, Quota},
     options::DriverOptions,
     os::net::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
@@ -41,7 +48,7 @@ const CLIENT_GRACE: Duration = Duration::from_secs(1);
 pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
     address: SocketAddr,
-    stopped: Arc<Watched<bool>>,
+    shutdown: Shutdown,
     connections: usize,
     read_timeout: Duration,
     write_timeout: Duration,
@@ -69,7 +76,7 @@ impl<N: NetRuntime> Listener<N> {
         Ok(Self {
             address: socket.local_addr()?,
             socket: runtime.listen(socket)?,
-            stopped: Arc::default(),
+            shutdown: Shutdown::default(),
             connections: 2048,
             read_timeout: Duration::from_secs(30),
             write_timeout: WRITE_TIMEOUT,
@@ -180,12 +187,13 @@ impl<N: NetRuntime> Listener<N> {
     /// Returns a handle with which another task or thread stops [`serve`](Self::serve).
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
-        let stopped = self.stopped.clone();
-        Box::new(move || stopped.update(|stopped| *stopped = true))
+        let shutdown = self.shutdown.clone();
+        Box::new(move || shutdown.stop())
     }
 
-    /// Accepts and serves connections until it is stopped. Then it ends all sessions, as [`Endpoint::close`] does, and
-    /// all connections. Dropping the future ends the connections at once.
+    /// Accepts and serves connections until it is stopped. Requests that are arriving then are served, if they arrive
+    /// within a second. Then it ends all sessions, as [`Endpoint::close`] does, and all connections. Dropping the
+    /// future ends the connections at once.
     ///
     /// # Errors
     /// If the socket fails. A connection that fails does not affect the others.
@@ -201,7 +209,7 @@ impl<N: NetRuntime> Listener<N> {
         };
         let quota = Quota::new(self.max_connections());
         let disconnect_guard = DisconnectGuard(Arc::default());
-        let mut stopped = pin!(self.stopped.wait_for(|stopped| stopped.then_some(())));
+        let mut stopped = pin!(self.shutdown.stopped());
         loop {
             let accept = async {
                 // A connection that ends makes room for another one.
@@ -223,6 +231,7 @@ impl<N: NetRuntime> Listener<N> {
             }
         }
         drop(self.socket);
+        timeout(&runtime, ARRIVAL_GRACE, self.shutdown.arrived()).await;
         endpoint.close().await;
         // Connections of clients that do not read their responses are closed after this time.
         timeout(&runtime, CLIENT_GRACE, quota.until_unused()).await;
@@ -237,14 +246,14 @@ impl<N: NetRuntime> Listener<N> {
         (stream, peer): (N::Stream, IpAddr),
         (endpoint, permit, disconnected): (Endpoint<N>, Permit, Arc<Watched<bool>>),
     ) -> N::Task {
-        let stopped = self.stopped.clone();
+        let arrivals = self.shutdown.connection();
         let stream = WriteTimeout::new(stream, runtime, self.write_timeout);
         #[cfg(feature = "tls")]
         if let Some(config) = self.tls.clone() {
             return runtime.spawn(async move {
                 if let Ok(stream) = Tls::server(config, stream) {
                     let disconnected = pin!(disconnected.wait_for(|disconnected| disconnected.then_some(())));
-                    let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+                    let served = pin!(serve(stream, Some(peer), &endpoint, &arrivals));
                     let _ = select_biased(served, disconnected).await;
                 }
                 drop(permit);
@@ -254,7 +263,7 @@ impl<N: NetRuntime> Listener<N> {
         // value is stored once.
         runtime.spawn(async move {
             let disconnected = pin!(disconnected.wait_for(|disconnected| disconnected.then_some(())));
-            let served = pin!(serve(stream, Some(peer), &endpoint, &stopped));
+            let served = pin!(serve(stream, Some(peer), &endpoint, &arrivals));
             let _ = select_biased(served, disconnected).await;
             drop(permit);
         })
