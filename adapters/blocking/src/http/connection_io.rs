@@ -22,9 +22,12 @@ use rustix::{
 };
 
 use crate::os::socket;
-use mcp_driver::os::{
-    thread::lock,
-    wake::{WakeReader, WakeWriter},
+use mcp_driver::{
+    http::Arrivals,
+    os::{
+        thread::lock,
+        wake::{WakeReader, WakeWriter},
+    },
 };
 
 /// A function that may block.
@@ -40,6 +43,7 @@ pub(super) struct ConnectionIo {
     wake_reader: WakeReader,
     wake_writer: WakeWriter,
     ends: Mutex<IoState>,
+    arrivals: Arrivals,
     /// Set while a thread is in a blocking read, or about to be.
     reads: AtomicBool,
     /// Incremented when a function begins, and when it ends or another thread takes the connection over: so it is odd
@@ -69,6 +73,7 @@ impl ConnectionIo {
         socket: TcpStream,
         (wake_reader, wake_writer): (WakeReader, WakeWriter),
         read_timeout: Duration,
+        arrivals: Arrivals,
     ) -> io::Result<Arc<Self>> {
         // Clients wait for each of the small chunks of an event stream.
         let _ = socket.set_nodelay(true);
@@ -82,7 +87,7 @@ impl ConnectionIo {
             is_quiet: true,
         };
         let (reads, epoch) = Default::default();
-        Ok(Arc::new(Self { socket, wake_reader, wake_writer, ends: Mutex::new(ends), reads, epoch }))
+        Ok(Arc::new(Self { socket, wake_reader, wake_writer, ends: Mutex::new(ends), arrivals, reads, epoch }))
     }
 
     /// Clears the readiness that the connection waits for, before it is polled.
@@ -106,7 +111,12 @@ impl ConnectionIo {
         self.reads.store(false, Ordering::SeqCst);
     }
 
-    /// IoState a read that blocks.
+    /// Returns whether a request is arriving on the connection.
+    pub(super) const fn arrivals(&self) -> &Arrivals {
+        &self.arrivals
+    }
+
+    /// Ends a read that blocks.
     pub(super) fn shutdown_read(&self) {
         if self.reads.load(Ordering::SeqCst) {
             let _ = self.socket.shutdown(Shutdown::Read);

@@ -2,7 +2,7 @@
 
 use std::{
     io,
-    net::{SocketAddr, TcpListener, ToSocketAddrs},
+    net::{SocketAddr, TcpListener, TcpStream, ToSocketAddrs},
     sync::Arc,
     time::Duration,
 };
@@ -12,7 +12,7 @@ use mcp_driver::{
     http::{self, Shutdown, WriteTimeout},
     os::{
         interrupt::Interrupt,
-        net::{self, ACCEPT_BACKOFF, keep_alive, most_connections},
+        net::{self, ACCEPT_BACKOFF, BACKLOG, keep_alive, most_connections},
         wake::wake_pair,
     },
     tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE_TIMEOUT},
@@ -182,9 +182,10 @@ impl Listener {
         let accepted = self.accept(&endpoint, &threads);
         // The connections end as well if the socket has failed.
         self.shutdown.stop();
-        threads.shutdown_reads();
+        threads.shutdown_idle_reads();
         drop(self.socket);
         self.shutdown.wait_arrived();
+        threads.shutdown_reads();
         endpoint.close().wait();
         // Connections of clients that do not read their responses are closed after this time.
         threads.wait_for_fewer(1, CLIENT_GRACE);
@@ -201,22 +202,27 @@ impl Listener {
         // The pipe is created first, so that a connection for which there are not enough descriptors waits to be
         // accepted.
         let accept = || Ok((wake_pair()?, self.socket.accept()?));
-        while let Some((pipe, (stream, address))) = self.interrupt.accept(&self.socket, accept)? {
+        let serve = |(pipe, (stream, address)): (_, (TcpStream, SocketAddr))| {
             keep_alive(&stream);
             // A connection beyond the share of its address is closed, and so is one that has already failed.
             if let Some(permit) = quota.take(&Holder::at(address.ip()), 1)
-                && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout)
+                && let Ok(conn) = ConnectionIo::new(stream, pipe, self.read_timeout, self.shutdown.connection())
             {
                 let io = WriteTimeout::new(Stream(conn.clone()), threads, self.write);
-                let (endpoint, arrivals) = (endpoint.clone(), self.shutdown.connection());
+                let (endpoint, served) = (endpoint.clone(), conn.clone());
                 threads.serve_on_thread(&conn, async move {
                     let _permit = permit;
-                    http::serve(io, Some(address.ip()), &endpoint, &arrivals).await;
+                    http::serve(io, Some(address.ip()), &endpoint, served.arrivals()).await;
                 });
             }
+        };
+        while let Some(accepted) = self.interrupt.accept(&self.socket, accept)? {
+            serve(accepted);
             // A connection that ends makes room for another one.
             while !quota.wait_free(ACCEPT_BACKOFF) && !self.interrupt.is_stopped() {}
         }
+        // Connections that wait to be accepted would be reset with the socket, and their clients have sent requests.
+        (0..BACKLOG).map_while(|_| accept().ok()).for_each(serve);
         Ok(())
     }
 }

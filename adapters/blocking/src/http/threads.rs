@@ -39,7 +39,14 @@ impl Threads {
         self.pool().push(task);
     }
 
-    /// Ends all blocking reads that wait for the next request of a client.
+    /// Ends all blocking reads that wait for the next request of a client, unless one is arriving.
+    pub(super) fn shutdown_idle_reads(&self) {
+        let state = lock(&self.pool().state);
+        let idle = state.connections.iter().filter(|(_, conn, _)| !conn.arrivals().is_arriving());
+        idle.for_each(|(_, conn, _)| conn.shutdown_read());
+    }
+
+    /// Ends all blocking reads.
     pub(super) fn shutdown_reads(&self) {
         lock(&self.pool().state).connections.iter().for_each(|(_, conn, _)| conn.shutdown_read());
     }

@@ -69,6 +69,12 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    /// Returns whether a request is arriving.
+    #[must_use]
+    pub fn is_arriving(&self) -> bool {
+        self.is_arriving.load(Ordering::Relaxed)
+    }
+
     /// Notes that the head of a request has arrived.
     pub(super) fn begin(&self) {
         self.is_arriving.store(true, Ordering::Relaxed);
@@ -81,7 +87,7 @@ impl Arrivals {
 
     /// Stops counting a connection that accepts no further request, unless one is arriving.
     pub(super) fn accept_no_more(&self) {
-        if !self.is_arriving.load(Ordering::Relaxed) {
+        if !self.is_arriving() {
             self.release();
         }
     }

@@ -28,7 +28,7 @@ pub fn listen(address: impl ToSocketAddrs) -> io::Result<TcpListener> {
 }
 
 /// How many connections may wait to be accepted.
-const BACKLOG: i32 = 1024;
+pub const BACKLOG: i32 = 1024;
 
 /// How long to wait when no connection could be accepted and the socket has not [failed](is_fatal).
 pub const ACCEPT_BACKOFF: Duration = Duration::from_millis(50);

@@ -7,6 +7,7 @@ use std::{
     net::{IpAddr, SocketAddr, ToSocketAddrs},
     pin::pin,
     sync::Arc,
+    task::Poll,
     time::Duration,
 };
 
@@ -32,7 +33,7 @@ use crate::{
     },
     limits::quota::{Permit, Quota},
     options::DriverOptions,
-    os::net::{self, ACCEPT_BACKOFF, is_fatal, is_transient, most_connections},
+    os::net::{self, ACCEPT_BACKOFF, BACKLOG, is_fatal, is_transient, most_connections},
     runtime::{select_biased, sleep, timeout, unblock},
     stop::StopHandle,
     tuning::WRITE_TIMEOUT,
@@ -209,6 +210,13 @@ impl<N: NetRuntime> Listener<N> {
         };
         let quota = Quota::new(self.max_connections());
         let disconnect_guard = DisconnectGuard(Arc::default());
+        let serve = |(stream, address): (N::Stream, SocketAddr)| {
+            // A connection beyond the share of its address is closed.
+            if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
+                let served = (endpoint.clone(), permit, disconnect_guard.0.clone());
+                N::detach(self.serve_connection(&runtime, (stream, address.ip()), served));
+            }
+        };
         let mut stopped = pin!(self.shutdown.stopped());
         loop {
             let accept = async {
@@ -218,17 +226,17 @@ impl<N: NetRuntime> Listener<N> {
             };
             match select_biased(stopped.as_mut(), accept).await {
                 Ok(()) => break,
-                Err(Ok((stream, address))) => {
-                    // A connection beyond the share of its address is closed.
-                    if let Some(permit) = quota.take(&Holder::at(address.ip()), 1) {
-                        let served = (endpoint.clone(), permit, disconnect_guard.0.clone());
-                        N::detach(self.serve_connection(&runtime, (stream, address.ip()), served));
-                    }
-                }
+                Err(Ok(accepted)) => serve(accepted),
                 Err(Err(error)) if is_transient(&error) => {}
                 Err(Err(error)) if is_fatal(&error) => return Err(error.into()),
                 Err(Err(_)) => sleep(&runtime, ACCEPT_BACKOFF).await,
             }
+        }
+        // Connections that wait to be accepted would be reset with the socket, and their clients have sent requests.
+        for _ in 0..BACKLOG {
+            let accepted = poll_fn(|cx| Poll::Ready(N::poll_accept(&self.socket, cx))).await;
+            let Poll::Ready(Ok(accepted)) = accepted else { break };
+            serve(accepted);
         }
         drop(self.socket);
         timeout(&runtime, ARRIVAL_GRACE, self.shutdown.arrived()).await;
