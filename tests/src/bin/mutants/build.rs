@@ -186,8 +186,8 @@ impl Clone {
             .arg("--message-format=json")
             .current_dir(&self.root)
             .env("RUSTC_WORKSPACE_WRAPPER", self.root.join("tests/mutants/rustc"))
-            .args(["--config", "profile.dev.package.mcp-proto.opt-level=1"])
-            .args(["--config", "profile.dev.package.mcp-service.opt-level=1"])
+            // The tests run some hundred times, and most of their time is that of dependencies.
+            .args(["--config", "profile.dev.opt-level=1"])
             .stderr(Stdio::inherit())
             .output()?;
         let lines = String::from_utf8_lossy(&output.stdout).into_owned();
