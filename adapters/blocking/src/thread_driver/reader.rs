@@ -58,37 +58,20 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     fn read(&mut self, may_wait: bool) -> io::Result<bool> {
-        let Self { driver, connection, input, line_reader, sniffer, message, has_message, has_received, holds, filled } =
-            self;
-        if mem::take(holds) {
-            let mut state = driver.lock();
+        if mem::take(&mut self.holds) {
+            let mut state = self.driver.lock();
             state.held = false;
-            driver.after_change(state);
+            self.driver.after_change(state);
         }
         if may_wait {
-            driver.wait_for_room();
+            self.driver.wait_for_room();
         }
-        let more = match filled.take() {
+        let more = match self.filled.take() {
             Some(more) => more,
-            None => match input {
-                Input::Bytes(source) => {
-                    if may_wait && line_reader.has_begun() {
-                        driver.wait_for_rest();
-                    }
-                    let buffer = line_reader.spare_capacity();
-                    let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
-                    sniffer.check(&buffer[..len])?;
-                    line_reader.advance(len)
-                }
-                Input::Messages(_) if !may_wait => return Ok(true),
-                Input::Messages(source) => {
-                    message.clear();
-                    message.shrink_to(READ_CHUNK);
-                    *has_message = source.receive(message)?;
-                    *has_message
-                }
-            },
+            None if !may_wait && matches!(self.input, Input::Messages(_)) => return Ok(true),
+            None => self.fill(may_wait)?,
         };
+        let Self { driver, connection, line_reader, message, has_message, has_received, holds, filled, .. } = self;
         let batch = &mut *lock(&driver.batch);
         let (now, mut frames) = (driver.now(), 0);
         loop {
@@ -133,6 +116,28 @@ impl<E: Send + 'static> Reader<E> {
         state.held = *holds;
         driver.after_change(state);
         Ok(more || filled.is_some())
+    }
+
+    /// Reads bytes or a message, and returns whether more may follow.
+    fn fill(&mut self, may_wait: bool) -> io::Result<bool> {
+        let Self { driver, input, line_reader, sniffer, message, has_message, .. } = self;
+        match input {
+            Input::Bytes(source) => {
+                if may_wait && line_reader.has_begun() {
+                    driver.wait_for_rest();
+                }
+                let buffer = line_reader.spare_capacity();
+                let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
+                sniffer.check(&buffer[..len])?;
+                Ok(line_reader.advance(len))
+            }
+            Input::Messages(source) => {
+                message.clear();
+                message.shrink_to(READ_CHUNK);
+                *has_message = source.receive(message)?;
+                Ok(*has_message)
+            }
+        }
     }
 }
 

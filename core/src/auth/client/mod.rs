@@ -33,7 +33,7 @@
 //! What is stored is read in these times as well, so the tokens of another process in which the user has signed in are
 //! used. `allow_authorization` ends each of these times. There are two exceptions. A stored client that the
 //! authorization server has forgotten is registered again by the next request, and the user is asked again. An
-//! authorization that has expired, or whose URL could not be shown to the user, does not hold back the next one.
+//! authorization that has expired, or whose URL could not be shown to the user, does not delay the next one.
 //!
 //! Grants without a user have only the first of these limits.
 //!
@@ -58,7 +58,7 @@ mod dpop;
 mod error;
 mod exchange;
 mod flow;
-mod hold;
+mod pause;
 mod search;
 mod settings;
 mod sign_out;
@@ -77,7 +77,7 @@ pub use error::AuthError;
 pub use settings::{GrantType, IdentityProvider, Settings};
 
 use self::{
-    hold::{Hold, RefreshPause},
+    pause::{AuthorizationPause, RefreshPause},
     step::{Goal, Step},
 };
 use super::{
@@ -179,9 +179,9 @@ pub struct AuthClient {
     /// The user, or the authorization server, has refused an authorization. The user is not asked again.
     refusal: Option<AuthError>,
     /// The user is not asked for a time, since an authorization has failed or the server has refused its token.
-    hold: Option<Hold>,
+    authorization_pause: Option<AuthorizationPause>,
     /// No refresh begins for a time, since refreshes have failed.
-    pause: Option<RefreshPause>,
+    refresh_pause: Option<RefreshPause>,
     /// Until when the tokens of the last authorization are new. The server has taken none of them.
     new_until: Option<Timestamp>,
     /// Whether the flow has registered the client.
@@ -255,8 +255,8 @@ impl AuthClient {
             before: Scopes::default(),
             error: None,
             refusal: None,
-            hold: None,
-            pause: None,
+            authorization_pause: None,
+            refresh_pause: None,
             new_until: None,
             has_registered: false,
             signed_out: None,
@@ -407,7 +407,7 @@ impl AuthClient {
         let has_new_token = self.counts.completed > since.completed;
         let is_refused = self.settings.redirect_uri().is_some() && (has_new_token || self.is_token_new(now));
         if status == 401 && is_current && is_refused {
-            self.hold_refused();
+            self.pause_after_refusal();
         }
         if let (401, true, Some(used)) = (status, is_current, used) {
             self.handle_refused(used);
@@ -437,7 +437,7 @@ impl AuthClient {
                 known().any(|challenge| challenge.error() == Some(BearerError::InsufficientScope.code()));
             if is_about_scopes && is_current {
                 // The server has looked at the token, and would take it for less.
-                self.end_hold_refused(None);
+                self.end_pause_after_refusal(None);
             }
             return self.step_up(wanted.filter(|_| is_about_scopes), attempts);
         }

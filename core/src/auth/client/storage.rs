@@ -21,7 +21,7 @@ impl AuthClient {
     /// Replaces what is in use.
     pub(super) fn set_credentials(&mut self, credentials: Option<Credentials>) {
         if credentials.as_ref().is_some_and(|credentials| credentials.tokens.is_some()) {
-            self.pause = None;
+            self.refresh_pause = None;
         }
         self.credentials = credentials;
         self.token_id += 1;
@@ -223,40 +223,14 @@ impl AuthClient {
                 true
             }
             StoreReply::Failed => false,
+            StoreReply::Conflict(_) if self.goal == Goal::SignOut => false,
             StoreReply::Conflict(found) => {
                 let found = found.map(|found| *found);
-                if self.goal != Goal::SignOut {
-                    let theirs = self.part_of(found.as_ref(), credentials.as_ref());
-                    let (is_known, has_tokens) =
-                        (theirs.is_some(), theirs.as_ref().is_some_and(|theirs| theirs.tokens.is_some()));
-                    // Another process has changed what belongs to other issuers.
-                    let ours = self.credentials.as_ref().filter(|ours| ours.tokens.is_some());
-                    let is_unchanged =
-                        ours.is_some_and(|ours| theirs.is_some_and(|theirs| theirs.tokens == ours.tokens));
-                    // Tokens to which the user has just consented are newer than all others, and so are those of a
-                    // refresh if another process has only found out that its own refresh token is used.
-                    let overwrites = match after {
-                        After::Finish if self.goal == Goal::Authorize => true,
-                        After::Ask(_) => !has_tokens,
-                        After::Finish | After::Find(_) | After::FailForgotten(_) => is_known && !has_tokens,
-                    };
-                    if !overwrites && !is_unchanged {
-                        return self.yield_to(found, after);
-                    }
-                    if self.overwrites < MAX_OVERWRITES {
-                        self.overwrites += 1;
-                        self.base = found.as_ref().map(|(generation, _)| *generation);
-                        let issuer =
-                            credentials.as_ref().or(self.credentials.as_ref()).map(|it| it.client.issuer.clone());
-                        let all = found.into_iter().flat_map(|(_, found)| found.into_each());
-                        let is_other = |it: &Credentials| Some(&it.client.issuer) != issuer.as_ref();
-                        let unsaved = self.unsaved_credentials().into_iter().filter(is_other).collect();
-                        self.others = all.filter(is_other).collect();
-                        let stored = self.others.iter().map(|it| it.client.issuer.clone()).chain(issuer).collect();
-                        self.add_unsaved(unsaved);
-                        self.stored = stored;
-                        return self.store(credentials, after);
-                    }
+                if !self.may_overwrite(found.as_ref(), credentials.as_ref(), &after) {
+                    return self.yield_to(found, after);
+                }
+                if self.overwrites < MAX_OVERWRITES {
+                    return self.overwrite(found, credentials, after);
                 }
                 false
             }
@@ -282,6 +256,42 @@ impl AuthClient {
             }
             After::FailForgotten(error) => self.fail_forgotten(error),
         }
+    }
+
+    /// Returns whether `credentials` replace what another process has stored meanwhile.
+    fn may_overwrite(
+        &self,
+        found: Option<&(Generation, Credentials)>,
+        credentials: Option<&Credentials>,
+        after: &After,
+    ) -> bool {
+        let theirs = self.part_of(found, credentials);
+        let has_tokens = theirs.as_ref().is_some_and(|theirs| theirs.tokens.is_some());
+        // Tokens to which the user has just consented are newer than all others, and so are those of a refresh if
+        // another process has only found out that its own refresh token is used.
+        let is_newer = match after {
+            After::Finish if self.goal == Goal::Authorize => true,
+            After::Ask(_) => !has_tokens,
+            After::Finish | After::Find(_) | After::FailForgotten(_) => theirs.is_some() && !has_tokens,
+        };
+        // Otherwise, another process may have changed only what belongs to other issuers.
+        let ours = self.credentials.as_ref().filter(|ours| ours.tokens.is_some());
+        is_newer || ours.is_some_and(|ours| theirs.is_some_and(|theirs| theirs.tokens == ours.tokens))
+    }
+
+    /// Stores credentials again, together with what another process has stored for other issuers.
+    fn overwrite(&mut self, found: Found, credentials: Option<Credentials>, after: After) {
+        self.overwrites += 1;
+        self.base = found.as_ref().map(|(generation, _)| *generation);
+        let issuer = credentials.as_ref().or(self.credentials.as_ref()).map(|it| it.client.issuer.clone());
+        let all = found.into_iter().flat_map(|(_, found)| found.into_each());
+        let is_other = |it: &Credentials| Some(&it.client.issuer) != issuer.as_ref();
+        let unsaved = self.unsaved_credentials().into_iter().filter(is_other).collect();
+        self.others = all.filter(is_other).collect();
+        let stored = self.others.iter().map(|it| it.client.issuer.clone()).chain(issuer).collect();
+        self.add_unsaved(unsaved);
+        self.stored = stored;
+        self.store(credentials, after);
     }
 
     /// Remembers whether what is in use is stored. What is stored has the credentials at other issuers as well.

@@ -1,4 +1,4 @@
-//! When the user is not asked.
+//! The times in which no authorization and no refresh begins.
 
 use core::time::Duration;
 
@@ -12,14 +12,14 @@ use crate::{auth::authorization::RedirectError, rpc::Timestamp};
 
 /// How long no authorization with a user begins by itself after one has failed, or after the server has refused its
 /// token.
-const HOLD: Duration = Duration::from_secs(60 * 60);
+const AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60 * 60);
 
 /// How long it is if the authorization server could not answer for the moment.
-const SHORT_HOLD: Duration = Duration::from_secs(60);
+const SHORT_AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60);
 
-/// The user is not asked for a time, and this is why.
+/// A time in which no authorization with a user begins, and its reason.
 #[cfg_attr(test, derive(Clone))]
-pub(super) struct Hold {
+pub(super) struct AuthorizationPause {
     until: Timestamp,
     error: AuthError,
     /// The last token that the server has refused since then. A server that serves a part of the requests to everybody
@@ -31,7 +31,7 @@ pub(super) struct Hold {
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// No refresh begins for a time, and this is why.
+/// A time in which no refresh begins, and its reason.
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct RefreshPause {
     until: Timestamp,
@@ -42,62 +42,64 @@ pub(super) struct RefreshPause {
 impl AuthClient {
     /// Returns why no refresh begins now.
     pub(super) fn paused_for(&self) -> Option<AuthError> {
-        let pause = self.pause.as_ref().filter(|pause| self.instant < pause.until)?;
+        let pause = self.refresh_pause.as_ref().filter(|pause| self.instant < pause.until)?;
         Some(pause.error.clone())
     }
 
     /// Returns how long the last pause was, if it has not ended.
     #[cfg(test)]
     pub(super) fn pause_length(&self) -> Option<Duration> {
-        self.pause.as_ref().filter(|pause| self.instant < pause.until).map(|pause| pause.length)
+        self.refresh_pause.as_ref().filter(|pause| self.instant < pause.until).map(|pause| pause.length)
     }
 
     /// Handles the failure of a refresh.
     fn pause_refresh(&mut self, error: &AuthError) {
-        let length = self.pause.as_ref().map_or(FIRST_PAUSE, |last| (last.length * 2).min(LAST_PAUSE));
-        self.pause = Some(RefreshPause { until: self.instant + length, length, error: error.clone() });
+        let length = self.refresh_pause.as_ref().map_or(FIRST_PAUSE, |last| (last.length * 2).min(LAST_PAUSE));
+        self.refresh_pause = Some(RefreshPause { until: self.instant + length, length, error: error.clone() });
     }
 
-    /// Returns why the user is not asked.
+    /// Returns why no authorization with a user begins now.
     pub(super) fn refusal(&self) -> Option<AuthError> {
-        let hold = self.hold.as_ref().filter(|hold| self.instant < hold.until);
-        self.refusal.clone().or_else(|| hold.map(|hold| hold.error.clone()))
+        let pause = self.authorization_pause.as_ref().filter(|pause| self.instant < pause.until);
+        self.refusal.clone().or_else(|| pause.map(|pause| pause.error.clone()))
     }
 
     /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
     /// refused its token.
     pub fn allow_authorization(&mut self) {
         self.refusal = None;
-        self.hold = None;
-        self.pause = None;
+        self.authorization_pause = None;
+        self.refresh_pause = None;
     }
 
     /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that
     /// had it.
     pub fn handle_accepted(&mut self, used: TokenId) {
         if self.token().is_some_and(|token| token.id == used) {
-            self.end_hold_refused(Some(used));
+            self.end_pause_after_refusal(Some(used));
         }
     }
 
-    /// Handles the acceptance of the current token by the server. It ends a hold because of a refusal, unless `used` is
+    /// Handles the acceptance of the current token by the server. It ends a pause because of a refusal, unless `used` is
     /// the token that was refused.
-    pub(super) fn end_hold_refused(&mut self, used: Option<TokenId>) {
+    pub(super) fn end_pause_after_refusal(&mut self, used: Option<TokenId>) {
         self.new_until = None;
-        let stays = |hold: &Hold| hold.error != AuthError::Refused || used.is_some() && hold.refused == used;
-        self.hold = self.hold.take().filter(stays);
+        self.authorization_pause = self
+            .authorization_pause
+            .take()
+            .filter(|pause| pause.error != AuthError::Refused || used.is_some() && pause.refused == used);
     }
 
     /// Handles the refusal of the current token by the server.
     pub(super) fn handle_refused(&mut self, used: TokenId) {
-        if let Some(hold) = self.hold.as_mut().filter(|hold| hold.error == AuthError::Refused) {
-            hold.refused = Some(used);
+        if let Some(pause) = self.authorization_pause.as_mut().filter(|pause| pause.error == AuthError::Refused) {
+            pause.refused = Some(used);
         }
     }
 
     /// Takes that there are tokens of an authorization.
     pub(super) fn handle_new_token(&mut self) {
-        self.new_until = Some(self.instant + HOLD);
+        self.new_until = Some(self.instant + AUTHORIZATION_PAUSE);
     }
 
     /// Returns whether the current token is one of the last authorization, and the server should take it but has not
@@ -107,12 +109,16 @@ impl AuthClient {
     }
 
     /// Takes that the server has refused the token of an authorization.
-    pub(super) fn hold_refused(&mut self) {
+    pub(super) fn pause_after_refusal(&mut self) {
         self.new_until = None;
-        self.hold = Some(Hold { until: self.instant + HOLD, error: AuthError::Refused, refused: None });
+        self.authorization_pause = Some(AuthorizationPause {
+            until: self.instant + AUTHORIZATION_PAUSE,
+            error: AuthError::Refused,
+            refused: None,
+        });
     }
 
-    /// Ends the flow with an error. If the user was asked, the next authorization is held back.
+    /// Ends the flow with an error. If the user was asked, no authorization begins for a time.
     pub(super) fn fail(&mut self, error: AuthError) {
         if error.is_refusal() {
             self.refusal = Some(error.clone());
@@ -123,7 +129,8 @@ impl AuthClient {
         }
         let has_asked = self.counts.authorizations > self.counts_before.authorizations;
         if let (true, Some(time)) = (has_asked && self.settings.redirect_uri().is_some(), time(&error)) {
-            self.hold = Some(Hold { until: self.instant + time, error: error.clone(), refused: None });
+            self.authorization_pause =
+                Some(AuthorizationPause { until: self.instant + time, error: error.clone(), refused: None });
         }
         self.error = Some(error);
         self.action = None;
@@ -131,23 +138,23 @@ impl AuthClient {
     }
 
     /// Ends a flow whose client the authorization server has forgotten. The next authorization registers another one,
-    /// and is only held back if this one is new.
+    /// and is only delayed if this one is new.
     pub(super) fn fail_forgotten(&mut self, error: AuthError) {
         self.fail(error);
         if !self.has_registered {
-            self.hold = None;
+            self.authorization_pause = None;
         }
     }
 }
 
-/// Returns how long a failed authorization holds back the next one.
+/// Returns how long the pause after a failed authorization is.
 fn time(error: &AuthError) -> Option<Duration> {
     match error {
         // Nothing was shown to the user, or the user and the authorization server have not answered.
         AuthError::NotAuthorizable(_) | AuthError::NotOpened(_) | AuthError::Expired | AuthError::SignedOut => None,
-        AuthError::Redirect(RedirectError::Denied(error)) if error.is_temporary() => Some(SHORT_HOLD),
+        AuthError::Redirect(RedirectError::Denied(error)) if error.is_temporary() => Some(SHORT_AUTHORIZATION_PAUSE),
         // The name of the token endpoint may have another address the next time.
-        AuthError::Unavailable(_) | AuthError::Url(..) => Some(SHORT_HOLD),
-        _ => Some(HOLD),
+        AuthError::Unavailable(_) | AuthError::Url(..) => Some(SHORT_AUTHORIZATION_PAUSE),
+        _ => Some(AUTHORIZATION_PAUSE),
     }
 }
