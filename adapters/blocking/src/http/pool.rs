@@ -2,7 +2,7 @@
 
 use std::{
     collections::{BTreeMap, VecDeque},
-    io,
+    io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{
         Arc, Condvar, Mutex, MutexGuard,
@@ -53,9 +53,8 @@ pub(super) struct State {
     /// How many tasks and functions were taken from the queues. `taken_before` is the number at the last check.
     taken: u64,
     taken_before: u64,
-    /// The connections with their tasks, and with their epochs at the last check. `next_check` is the time of the next
-    /// check.
-    pub(super) connections: Vec<(Arc<Task>, Arc<ConnectionIo>, u64)>,
+    pub(super) connections: Vec<ServedConnection>,
+    /// The time of the next check of the connections.
     next_check: Option<Instant>,
     /// The number of threads that serve a connection.
     serving: usize,
@@ -69,6 +68,14 @@ pub(super) struct State {
     /// Set while a thread runs the timers.
     pub(super) has_timer_thread: bool,
     closed: bool,
+}
+
+/// A connection that a task serves.
+pub(super) struct ServedConnection {
+    pub(super) task: Arc<Task>,
+    pub(super) io: Arc<ConnectionIo>,
+    /// The epoch at the last check.
+    pub(super) checked: u64,
 }
 
 enum Work {
@@ -209,7 +216,7 @@ impl Pool {
         state = lock(&self.state);
         if is_over {
             state.serving -= 1;
-            state.connections.retain(|(other, ..)| !Arc::ptr_eq(other, &task));
+            state.connections.retain(|other| !Arc::ptr_eq(&other.task, &task));
             self.left.notify_all();
         } else {
             self.blocked.fetch_sub(1, Ordering::Relaxed);
@@ -246,11 +253,11 @@ impl Pool {
             return Some(next);
         }
         let (mut goes_on, mut slow) = (false, Vec::new());
-        for (task, conn, seen) in &mut state.connections {
-            let (epoch, before) = (conn.epoch(), *seen);
-            *seen = epoch;
+        for ServedConnection { task, io, checked } in &mut state.connections {
+            let epoch = io.epoch();
+            let before = mem::replace(checked, epoch);
             goes_on |= runs(epoch) || epoch != before;
-            if runs(epoch) && epoch == before && conn.take_over(epoch) {
+            if runs(epoch) && epoch == before && io.take_over(epoch) {
                 slow.push(task.clone());
             }
         }
@@ -270,7 +277,7 @@ impl Pool {
             self.watches.store(false, Ordering::SeqCst);
             // A function that began before the store relied on these checks; one that begins after it calls
             // `watch_function`.
-            goes_on = state.connections.iter().any(|(_, conn, _)| runs(conn.epoch()));
+            goes_on = state.connections.iter().any(|connection| runs(connection.io.epoch()));
             self.watches.fetch_or(goes_on, Ordering::SeqCst);
         }
         state.next_check = goes_on.then_some(now + TAKE_OVER_AFTER);

@@ -11,7 +11,7 @@ use mcp_driver::{Runtime, os::thread::lock};
 
 use super::{
     connection_io::ConnectionIo,
-    pool::Pool,
+    pool::{Pool, ServedConnection},
     task::{PoolTimer, Running, Task, keep_function},
 };
 
@@ -35,25 +35,27 @@ impl Threads {
     /// Serves a connection on a dedicated thread, as soon as one is available.
     pub(super) fn serve_on_thread(&self, conn: &Arc<ConnectionIo>, serving: impl Future<Output = ()> + Send + 'static) {
         let task = Task::new(self.pool(), Some(conn.clone()), serving);
-        lock(&self.pool().state).connections.push((task.clone(), conn.clone(), 0));
+        let served = ServedConnection { task: task.clone(), io: conn.clone(), checked: conn.epoch() };
+        lock(&self.pool().state).connections.push(served);
         self.pool().push(task);
     }
 
     /// Ends all blocking reads that wait for the next request of a client, unless one is arriving.
     pub(super) fn shutdown_idle_reads(&self) {
         let state = lock(&self.pool().state);
-        let idle = state.connections.iter().filter(|(_, conn, _)| !conn.arrivals().is_arriving());
-        idle.for_each(|(_, conn, _)| conn.shutdown_read());
+        let all = state.connections.iter().map(|served| &served.io);
+        all.filter(|io| !io.arrivals().is_arriving()).for_each(|io| io.shutdown_read());
     }
 
     /// Ends all blocking reads.
     pub(super) fn shutdown_reads(&self) {
-        lock(&self.pool().state).connections.iter().for_each(|(_, conn, _)| conn.shutdown_read());
+        lock(&self.pool().state).connections.iter().for_each(|served| served.io.shutdown_read());
     }
 
     /// Cancels the tasks of all connections.
     pub(super) fn cancel_connections(&self) {
-        let connections: Vec<_> = lock(&self.pool().state).connections.iter().map(|(task, ..)| task.clone()).collect();
+        let connections: Vec<_> =
+            lock(&self.pool().state).connections.iter().map(|served| served.task.clone()).collect();
         connections.iter().for_each(Task::cancel);
         self.shutdown_reads();
     }
