@@ -1,17 +1,18 @@
-//! A server that keeps notes in a file: state, structured output, a resource for each note, a prompt
+//! A server that keeps notes in SQLite: state, structured output, a resource for each note, a prompt
 //! with completion, an import with progress, a question to the user, and one to the model.
 //!
 //! ```sh
-//! cargo run -p mcp-guide --example notes -- notes.json
+//! cargo run -p mcp-guide --example notes -- notes.db
 //! ```
 
-use std::{collections::BTreeMap, env, error::Error, fs, io, path::PathBuf, sync::Mutex};
+use std::{env, error::Error, sync::Mutex};
 
 use mcp_proto::schema::LoggingLevel;
 use mcp_service::{
     CompletionRequest, Context, Elicited, Failure, Prompt, RegisterError, ResourceTemplate,
     Service, Structured, Tool,
 };
+use rusqlite::{Connection, OptionalExtension};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -50,58 +51,59 @@ struct Confirmation {
     delete: bool,
 }
 
-/// The notes by title, and the file that they are kept in.
-pub(crate) struct Notes {
-    file: Option<PathBuf>,
-    notes: Mutex<BTreeMap<String, String>>,
-}
+/// The database. Its calls block, so the tools that use it are functions and not futures.
+pub(crate) struct Notes(Mutex<Connection>);
 
 impl Notes {
-    pub(crate) fn open(file: Option<PathBuf>) -> io::Result<Self> {
-        let notes = match file.as_ref().filter(|file| file.exists()) {
-            Some(file) => serde_json::from_slice(&fs::read(file)?)?,
-            None => BTreeMap::new(),
-        };
-        Ok(Self {
-            file,
-            notes: Mutex::new(notes),
-        })
+    /// Opens a database file, or a database in memory.
+    pub(crate) fn open(file: Option<&str>) -> rusqlite::Result<Self> {
+        let database = file.map_or_else(Connection::open_in_memory, Connection::open)?;
+        database.execute_batch(
+            "CREATE TABLE IF NOT EXISTS notes (title TEXT PRIMARY KEY, text TEXT NOT NULL)",
+        )?;
+        Ok(Self(Mutex::new(database)))
     }
 
-    /// Changes the notes and writes the file. It blocks, so its tools are functions.
-    fn change(&self, change: impl FnOnce(&mut BTreeMap<String, String>)) -> io::Result<()> {
-        let mut notes = self.notes.lock().expect("no panic");
-        change(&mut notes);
-        self.file
-            .as_ref()
-            .map_or(Ok(()), |file| fs::write(file, serde_json::to_vec(&*notes)?))
+    fn with<T>(&self, f: impl FnOnce(&Connection) -> rusqlite::Result<T>) -> Result<T, Failure> {
+        Ok(f(&self.0.lock().expect("no panic"))?)
+    }
+
+    /// Returns the titles that a query finds with `text`.
+    fn titles_of(&self, query: &str, text: &str) -> Result<Vec<String>, Failure> {
+        self.with(|database| {
+            let mut query = database.prepare_cached(query)?;
+            query.query_map([text], |row| row.get(0))?.collect()
+        })
     }
 
     fn text(&self, title: Title) -> Result<String, Failure> {
-        let notes = self.notes.lock().expect("no panic");
-        Ok(notes
-            .get(&title.title)
-            .ok_or("there is no such note")?
-            .clone())
+        let query = "SELECT text FROM notes WHERE title = ?1";
+        let found = |row: &rusqlite::Row<'_>| row.get(0);
+        let text = self.with(|database| database.query_row(query, [title.title], found).optional());
+        Ok(text?.ok_or("there is no such note")?)
     }
 
-    fn add(&self, add: Add) -> io::Result<()> {
-        self.change(|notes| drop(notes.insert(add.title, add.text)))
+    fn insert(&self, title: &str, text: &str) -> Result<(), Failure> {
+        let statement = "INSERT OR REPLACE INTO notes VALUES (?1, ?2)";
+        self.with(|database| database.execute(statement, [title, text]))?;
+        Ok(())
     }
 
-    fn find(&self, find: Find) -> Structured<Found> {
-        let notes = self.notes.lock().expect("no panic");
-        let found = notes.iter().filter(|(_, text)| text.contains(&find.text));
-        Structured(Found {
-            titles: found.map(|(title, _)| title.clone()).collect(),
-        })
+    fn add(&self, add: Add) -> Result<(), Failure> {
+        self.insert(&add.title, &add.text)
+    }
+
+    fn find(&self, find: Find) -> Result<Structured<Found>, Failure> {
+        let query = "SELECT title FROM notes WHERE instr(text, ?1) ORDER BY title";
+        let titles = self.titles_of(query, &find.text)?;
+        Ok(Structured(Found { titles }))
     }
 
     fn import(&self, import: Import, context: Context) -> Result<String, Failure> {
         let count = import.lines.lines().count();
         for (index, line) in import.lines.lines().enumerate() {
             context.check()?; // fails when the call is cancelled
-            self.change(|notes| drop(notes.insert(format!("import {}", index + 1), line.into())))?;
+            self.insert(&format!("import {}", index + 1), line)?;
             context
                 .progress((index + 1) as f64, Some(count as f64), None)
                 .wait()?;
@@ -121,7 +123,8 @@ impl Notes {
         let question = format!("Delete {:?}?", title.title);
         match context.elicit_as::<Confirmation>(question).wait()? {
             Elicited::Accepted(Confirmation { delete: true }) => {
-                self.change(|notes| drop(notes.remove(&title.title)))?;
+                let statement = "DELETE FROM notes WHERE title = ?1";
+                self.with(|database| database.execute(statement, [&title.title]))?;
                 Ok("deleted")
             }
             _ => Ok("kept"),
@@ -136,12 +139,9 @@ impl Notes {
     }
 
     fn titles(&self, request: CompletionRequest) -> Vec<String> {
-        let notes = self.notes.lock().expect("no panic");
-        notes
-            .keys()
-            .filter(|title| title.starts_with(&request.value))
-            .cloned()
-            .collect()
+        let query =
+            "SELECT title FROM notes WHERE substr(title, 1, length(?1)) = ?1 ORDER BY title";
+        self.titles_of(query, &request.value).unwrap_or_default()
     }
 }
 
@@ -165,6 +165,6 @@ pub(crate) fn service(notes: Notes) -> Result<Service, RegisterError> {
 #[tokio::main]
 #[allow(dead_code, reason = "a test includes this file")]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let service = service(Notes::open(env::args_os().nth(1).map(PathBuf::from))?)?;
+    let service = service(Notes::open(env::args().nth(1).as_deref())?)?;
     Ok(mcp_tokio::serve_stdio(&service).await?)
 }
