@@ -80,8 +80,8 @@ impl AuthClient {
         }
     }
 
-    /// Handles the acceptance of the current token by the server. It ends a pause because of a refusal, unless `used` is
-    /// the token that was refused.
+    /// Handles the acceptance of the current token by the server. It ends a pause because of a refusal, unless `used`
+    /// is the token that was refused.
     pub(super) fn end_pause_after_refusal(&mut self, used: Option<TokenId>) {
         self.new_until = None;
         self.authorization_pause = self
