@@ -316,6 +316,7 @@ pub use server::{
     resource::{IntoResource, Resource},
     resource_template::ResourceTemplate,
     service::Service,
+    tasks::task_store::{LocalTasks, StoredTask, TaskRecord, TaskStore},
     tool::Tool,
     tool_result::IntoToolResult,
     visibility::CatalogItem,

@@ -27,7 +27,10 @@ use super::{
     resource_template::ResourceTemplate,
     routes::Routes,
     service::Service,
-    tasks::store::Tasks,
+    tasks::{
+        store::Tasks,
+        task_store::{LocalTasks, TaskStore},
+    },
     tool::Tool,
     visibility::{CatalogItem, Predicate},
 };
@@ -48,6 +51,7 @@ pub struct ServiceBuilder<S = ()> {
     page_size: usize,
     subscription_limits: SubscriptionLimits,
     tasks: TaskPolicy,
+    task_store: Option<Arc<dyn TaskStore>>,
     state_key: Option<[u8; 32]>,
     state_lifetime: Duration,
     list_hints: CacheHints,
@@ -68,6 +72,7 @@ impl ServiceBuilder {
             page_size: 1000,
             subscription_limits: SubscriptionLimits { number: 1024, bytes: 256 << 10 },
             tasks: TaskPolicy::default(),
+            task_store: None,
             state_key: None,
             state_lifetime: Duration::from_secs(3600),
             list_hints: hints(Duration::ZERO, CacheScope::Private),
@@ -121,6 +126,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             page_size: self.page_size,
             subscription_limits: self.subscription_limits,
             tasks: self.tasks,
+            task_store: self.task_store,
             state_key: self.state_key,
             state_lifetime: self.state_lifetime,
             list_hints: self.list_hints,
@@ -253,6 +259,18 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
+    /// Sets a store that the processes of this service share, so that clients may send requests about a task to any of
+    /// them (2026-07-28). Default: each process knows its own tasks only.
+    ///
+    /// A task is stored before its client learns its id. If that fails, the call fails, or goes on without a task if its
+    /// handler [decides](Context::become_task). The tasks of a process that has ended have failed, except those that had
+    /// ended before. A process notifies clients of its own tasks only: a subscription at another process does not
+    /// contain the task, and its client has to poll.
+    pub fn task_store(mut self, store: impl TaskStore) -> Self {
+        self.task_store = Some(Arc::new(store));
+        self
+    }
+
     /// Sets how many tasks are kept, and for how long (2025-11-25, 2026-07-28).
     pub fn task_policy(mut self, policy: TaskPolicy) -> Self {
         self.tasks = policy;
@@ -372,7 +390,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         // Without randomness, only requests that require input fail.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
-        let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone());
+        let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone(), self.task_store);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let service = Service(Arc::new(Inner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -393,6 +411,9 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             clients: Default::default(),
             composition: Default::default(),
         }));
+        if let Some(store) = service.tasks().store() {
+            store.attach(LocalTasks(Arc::downgrade(&service.0)));
+        }
         for (prefix, mounted) in &self.mounted {
             service.mount(prefix, mounted)?;
         }

@@ -5,6 +5,7 @@ use std::{borrow::Cow, cell::OnceCell, sync::Arc};
 use mcp_proto::{
     connection::{Principal, ServerRole},
     protocol::Method,
+    rpc::ReplyKey,
     wire::{ErrorCode, ErrorObject, RawJson},
 };
 
@@ -59,6 +60,25 @@ impl SessionState<ServerRole> {
 /// Returns the error of a request that lacks these scopes.
 fn insufficient(required: &[String]) -> ErrorObject {
     ErrorObject::new(ErrorCode::INVALID_REQUEST, format!("Insufficient scope: {}", required.join(" ")))
+}
+
+/// Checks that the sender of a request has all of these scopes. On failure the transport may have responded already,
+/// and then the error is not sent.
+pub(super) fn check_scopes(
+    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
+    key: ReplyKey,
+    required: &[String],
+) -> RpcResult<()> {
+    if required.is_empty() {
+        return Ok(());
+    }
+    let info = connection.read(|conn| ServerRole::info(conn, Some(key)));
+    if has_scopes(connection, info.principal.as_ref(), required) {
+        connection.require_scopes(key, required);
+        return Ok(());
+    }
+    connection.needs_scopes(key, required);
+    Err(insufficient(required))
 }
 
 /// Refuses a request whose sender does not have all of these scopes. Returns `None` if it has them, or where the

@@ -83,6 +83,11 @@ fn needed_scopes(shared: &SessionState<ServerRole>, method: Method, inbound: &Re
 }
 
 fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
+    if matches!(method, Method::ExtGetTask | Method::ExtUpdateTask | Method::ExtCancelTask)
+        && let Some(job) = shared.handle_remote_task_request(method, inbound)?
+    {
+        return Ok(Some(job));
+    }
     // A task has the result of its tool, so it is no way around the scopes of the tool.
     if let Some(refused) = lacks_scopes(inbound, &needed_scopes(shared, method, inbound)) {
         return refused.map(|()| None);

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use mcp_proto::{
     connection::{Connection, SendError, ServerRole},
     protocol::{Capability, Era, Method},
-    rpc::ReplyKey,
+    rpc::{ReplyKey, Timestamp},
     schema::{CallToolResult, Meta, tasks_extension::CreateTaskResult},
     wire::ErrorObject,
 };
 
-use super::shares::TaskHolder;
+use super::{
+    shares::TaskHolder,
+    store::{Task, Tasks},
+};
 use crate::{
     driver_api::{
         connection_handle::ConnectionHandle,
@@ -20,6 +23,7 @@ use crate::{
     inbound::{
         context::Context,
         in_flight::{InFlight, RequestOrigin},
+        log,
         replaceable::Replaceable,
         request::InboundRequest,
         responder::Responder,
@@ -30,6 +34,7 @@ use crate::{
     server::{
         in_flight::ServerInFlight,
         input_required::{CallerId, InputRounds, RoundResult},
+        service::Service,
     },
 };
 
@@ -111,8 +116,13 @@ impl SessionState<ServerRole> {
             responder: Some(responder),
         };
         // A task that starts at once starts before any other event, and even if no thread is free to run it.
-        let mut begun = if task_start == TaskStart::Immediate { execution.begin_task() } else { Ok(()) };
+        let is_stored = self.app.tasks().store().is_some();
+        let is_immediate = task_start == TaskStart::Immediate;
+        let mut begun = if is_immediate && !is_stored { execution.begin_task() } else { Ok(()) };
         let future = async move {
+            if is_immediate && is_stored {
+                begun = execution.begin_stored_task().await;
+            }
             while let Err(UpgradeError::Busy) = begun {
                 execution.wait_for_capacity().await;
                 begun = execution.begin_task();
@@ -146,31 +156,111 @@ impl SessionState<ServerRole> {
         let tasks = self.app.tasks();
         let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &**connection, self.calls.number());
         connection.update(|conn, now| {
-            if !conn.is_open(*key) {
-                return Err(UpgradeError::Cancelled);
+            let task = self.create_task(conn, now, holder, in_flight)?;
+            let announced = announce_task(conn, tasks, *key, &task);
+            match announced {
+                Ok(()) => drop(in_flight.role.task.set(task)),
+                Err(_) => tasks.discard(&task),
             }
-            let now = self.task_time_at(now);
-            let owner = (task_upgrade.owner.clone(), task_upgrade.scopes.clone());
-            let task =
-                tasks.create(now, owner, holder, in_flight, task_upgrade.weight).map_err(UpgradeError::Refused)?;
-            match conn.respond(*key, &CreateTaskResult::from(tasks.show(&task))) {
-                Ok(()) => {
-                    let _ = in_flight.role.task.set(task);
-                    Ok(())
-                }
-                Err(error) => {
-                    tasks.discard(&task);
-                    Err(match error {
-                        SendError::Busy => UpgradeError::Busy,
-                        error => UpgradeError::Refused(ErrorObject::internal(error.to_string())),
-                    })
-                }
-            }
+            announced
         })?;
         // The end of the request or of its connection does not cancel the handler any more.
         self.in_flight.end(*key);
         self.watch_tasks(connection);
         Ok(())
+    }
+
+    /// Makes a request a task as [`begin_shared_task`](Self::begin_shared_task) does, after the task was stored for
+    /// other processes.
+    async fn begin_stored_task(
+        self: Arc<Self>,
+        connection: Arc<dyn ConnectionHandle<ServerRole>>,
+        in_flight: Arc<InFlight<ServerInFlight>>,
+    ) -> Result<(), UpgradeError> {
+        let (RequestOrigin::Request(key), Some(task_upgrade), Some(store)) =
+            (&in_flight.origin, in_flight.role.task_upgrade.get(), self.app.tasks().store())
+        else {
+            return Ok(());
+        };
+        self.expire_tasks(&connection);
+        let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &*connection, self.calls.number());
+        let task = connection.update(|conn, now| self.create_task(conn, now, holder, &in_flight))?;
+        let tasks = self.app.tasks();
+        let unannounced = UnannouncedTask { service: &self.app, task: Some(task.clone()) };
+        let stored = in_flight.unless_cancelled(store.create(tasks.record(&task))).await;
+        stored.ok_or(UpgradeError::Cancelled)?.map_err(|_| {
+            log::failed("a task cannot be stored");
+            UpgradeError::Refused(ErrorObject::internal("The task cannot be stored"))
+        })?;
+        loop {
+            let announced = connection.update(|conn, _| match conn.is_open(*key) {
+                true => announce_task(conn, tasks, *key, &task),
+                false => Err(UpgradeError::Cancelled),
+            });
+            match announced {
+                Err(UpgradeError::Busy) => {
+                    let room = connection.when_writable(|| connection.read(has_room));
+                    let _ = in_flight.unless_cancelled(room).await.ok_or(UpgradeError::Cancelled)?;
+                }
+                announced => break announced?,
+            }
+        }
+        unannounced.keep();
+        let _ = in_flight.role.task.set(task);
+        self.in_flight.end(*key);
+        self.watch_tasks(&connection);
+        Ok(())
+    }
+
+    /// Creates the task of a request that is open.
+    fn create_task(
+        &self,
+        conn: &Connection<ServerRole>,
+        now: Timestamp,
+        holder: TaskHolder,
+        in_flight: &Arc<InFlight<ServerInFlight>>,
+    ) -> Result<Arc<Task>, UpgradeError> {
+        let (RequestOrigin::Request(key), Some(task_upgrade)) = (&in_flight.origin, in_flight.role.task_upgrade.get())
+        else {
+            return Err(UpgradeError::Cancelled);
+        };
+        if !conn.is_open(*key) {
+            return Err(UpgradeError::Cancelled);
+        }
+        let owner = (task_upgrade.owner.clone(), task_upgrade.scopes.clone());
+        let now = self.task_time_at(now);
+        self.app.tasks().create(now, owner, holder, in_flight, task_upgrade.weight).map_err(UpgradeError::Refused)
+    }
+}
+
+/// Responds to a request with its task.
+fn announce_task(
+    conn: &mut Connection<ServerRole>,
+    tasks: &Tasks,
+    key: ReplyKey,
+    task: &Task,
+) -> Result<(), UpgradeError> {
+    conn.respond(key, &CreateTaskResult::from(tasks.show(task))).map_err(|error| match error {
+        SendError::Busy => UpgradeError::Busy,
+        error => UpgradeError::Refused(ErrorObject::internal(error.to_string())),
+    })
+}
+
+/// A task whose id was not sent to its client yet. Dropping it removes the task.
+struct UnannouncedTask<'a> {
+    service: &'a Service,
+    task: Option<Arc<Task>>,
+}
+
+impl UnannouncedTask<'_> {
+    fn keep(mut self) {
+        self.task = None;
+    }
+}
+
+impl Drop for UnannouncedTask<'_> {
+    fn drop(&mut self) {
+        self.task.iter().for_each(|task| self.service.tasks().discard(task));
     }
 }
 
@@ -184,44 +274,60 @@ impl Context<ServerRole> {
     /// The future is pending only while the client does not read and the outbox is full. It fails if an earlier request
     /// for input has no response yet, or the request was cancelled.
     pub fn become_task(&self) -> Deferred<Result<bool, CallError>> {
-        match self.try_to_become_task() {
-            Err(CallError::Send(SendError::Busy)) => {
-                let context = self.clone();
-                Deferred::new(async move {
-                    loop {
-                        let room = context.connection.when_writable(|| context.connection.read(has_room));
-                        let waited = context.in_flight.unless_cancelled(room).await;
-                        waited.ok_or(CallError::Cancelled)??;
-                        match context.try_to_become_task() {
-                            Err(CallError::Send(SendError::Busy)) => {}
-                            become_task => return become_task,
-                        }
+        match self.may_become_task() {
+            Ok(None) => {}
+            Ok(Some(is_task)) => return Deferred::ready(Ok(is_task)),
+            Err(error) => return Deferred::ready(Err(error)),
+        }
+        let context = self.clone();
+        if self.service().tasks().store().is_some() {
+            return Deferred::new(async move {
+                let Self { shared, connection, in_flight, .. } = context;
+                upgraded(shared.begin_stored_task(connection, in_flight).await)
+            });
+        }
+        match self.shared.begin_shared_task(&self.connection, &self.in_flight) {
+            Err(UpgradeError::Busy) => Deferred::new(async move {
+                loop {
+                    let room = context.connection.when_writable(|| context.connection.read(has_room));
+                    let waited = context.in_flight.unless_cancelled(room).await;
+                    waited.ok_or(CallError::Cancelled)??;
+                    context.check()?;
+                    match context.shared.begin_shared_task(&context.connection, &context.in_flight) {
+                        Err(UpgradeError::Busy) => {}
+                        begun => return upgraded(begun),
                     }
-                })
-            }
-            become_task => Deferred::ready(become_task),
+                }
+            }),
+            begun => Deferred::ready(upgraded(begun)),
         }
     }
 
-    fn try_to_become_task(&self) -> Result<bool, CallError> {
+    /// Returns whether the request is a task; `None` if it may become one now.
+    fn may_become_task(&self) -> Result<Option<bool>, CallError> {
         self.check()?;
         if self.task_id().is_some() {
-            return Ok(true);
+            return Ok(Some(true));
         }
         if self.in_flight.role.task_upgrade.get().is_none() {
-            return Ok(false);
+            return Ok(Some(false));
         }
         if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.has_open_requests()) {
             // The client sends the request again with the input, which would make a second task.
             return Err(CallError::InputRequired);
         }
-        match self.shared.begin_shared_task(&self.connection, &self.in_flight) {
-            Ok(()) => Ok(true),
-            // The handler continues without a task, as for clients that have no tasks.
-            Err(UpgradeError::Refused(_)) => Ok(false),
-            Err(UpgradeError::Busy) => Err(SendError::Busy.into()),
-            Err(UpgradeError::Cancelled) => Err(CallError::Cancelled),
-        }
+        Ok(None)
+    }
+}
+
+/// Returns whether a request has become a task.
+fn upgraded(begun: Result<(), UpgradeError>) -> Result<bool, CallError> {
+    match begun {
+        Ok(()) => Ok(true),
+        // The handler continues without a task, as for clients that have no tasks.
+        Err(UpgradeError::Refused(_)) => Ok(false),
+        Err(UpgradeError::Busy) => Err(SendError::Busy.into()),
+        Err(UpgradeError::Cancelled) => Err(CallError::Cancelled),
     }
 }
 
@@ -264,6 +370,11 @@ struct TaskExecution {
 impl TaskExecution {
     fn begin_task(&mut self) -> Result<(), UpgradeError> {
         self.shared.begin_shared_task(&self.connection, &self.in_flight)
+    }
+
+    async fn begin_stored_task(&self) -> Result<(), UpgradeError> {
+        let Self { shared, connection, in_flight, .. } = self;
+        shared.clone().begin_stored_task(connection.clone(), in_flight.clone()).await
     }
 
     async fn wait_for_capacity(&self) {

@@ -114,9 +114,7 @@ impl Tasks {
         let mut given = Vec::new();
         for (key, response) in responses {
             let Some((input_request, slot)) = self.pending_input(task, key) else { continue };
-            check(&input_request, response).map_err(|why| {
-                ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
-            })?;
+            check_response(key, &input_request, response)?;
             given.push((key, response, slot));
         }
         for (key, response, slot) in given {
@@ -127,6 +125,13 @@ impl Tasks {
         }
         Ok(())
     }
+}
+
+/// Checks a response against its request.
+pub(super) fn check_response(key: &str, input_request: &InputRequest, response: &JsonObject) -> RpcResult<()> {
+    check(input_request, response).map_err(|why| {
+        ErrorObject::invalid_params(excerpt(&format_args!("Invalid params: inputResponses: {key}: {why}")))
+    })
 }
 
 /// Checks a response against its request. The error says why it is invalid.

@@ -5,9 +5,11 @@ pub(crate) mod clock;
 pub(crate) mod detached_sleep;
 pub(crate) mod execution;
 pub(crate) mod input;
+pub(crate) mod remote_tasks;
 pub(crate) mod requests;
 pub(crate) mod shares;
 pub(crate) mod store;
+pub(crate) mod task_store;
 
 use mcp_proto::protocol::ProtocolVersion;
 

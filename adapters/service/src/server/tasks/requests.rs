@@ -106,6 +106,6 @@ impl SessionState<ServerRole> {
 }
 
 /// Returns the principal of a request, if it is known.
-fn owner(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<String> {
+pub(super) fn owner(conn: &Connection<ServerRole>, key: ReplyKey) -> Option<String> {
     CallerId::of(conn, key)?.principal
 }

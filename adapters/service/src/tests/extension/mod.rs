@@ -2,6 +2,7 @@
 
 mod client;
 mod input_requests;
+mod shared;
 mod start;
 mod store;
 

@@ -66,8 +66,14 @@ impl Tasks {
         self.notify_session(task, state, Arc::as_ptr(session), conn);
     }
 
-    /// Notifies the subscriptions to a task of its status.
+    /// Lets the store write the state of a task, or remove it.
+    pub(in crate::server::tasks) fn note_change(&self, task: &Task) {
+        self.store.iter().for_each(|store| store.changed(task.id()));
+    }
+
+    /// Notifies the subscriptions to a task, and the store, of its status.
     pub(crate) fn notify_subscribers(&self, task: &Task) {
+        self.note_change(task);
         let sessions: Vec<_> = {
             let mut state = lock(&task.state);
             state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);

@@ -20,6 +20,7 @@ use mcp_proto::{
 use super::{
     VERSION,
     shares::{Share, Shares, TaskHolder},
+    task_store::TaskStore,
 };
 use crate::{
     inbound::{in_flight::InFlight, rpc_result::RpcResult, state::SessionState, task_policy::TaskPolicy},
@@ -41,6 +42,8 @@ pub(crate) struct Tasks {
     epoch: Instant,
     bytes: AtomicUsize,
     table: Mutex<Table>,
+    /// The store that other processes share.
+    pub(in crate::server) store: Option<Arc<dyn TaskStore>>,
 }
 
 #[derive(Default)]
@@ -53,9 +56,9 @@ struct Table {
 
 /// A task.
 pub(crate) struct Task {
-    id: String,
+    pub(super) id: String,
     /// The principal of the request, if it is known. Other principals cannot find the task.
-    owner: Option<String>,
+    pub(super) owner: Option<String>,
     /// The scopes that requests about it need.
     scopes: Vec<String>,
     /// Weak, since the work owns its task.
@@ -101,8 +104,9 @@ struct Subscriber {
 }
 
 impl Tasks {
-    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+    pub(crate) fn new(policy: TaskPolicy, random: Random, store: Option<Arc<dyn TaskStore>>) -> Self {
         Self {
+            store,
             policy,
             random,
             clock: Clock::default(),
@@ -176,6 +180,11 @@ impl Tasks {
     pub(in crate::server) fn find(&self, id: &str, owner: Option<&str>) -> RpcResult<Arc<Task>> {
         let task = lock(&self.table).tasks.get(id).filter(|task| task.owner.as_deref() == owner).cloned();
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    /// Returns the task with this id, whatever its principal is.
+    pub(super) fn any(&self, id: &str) -> Option<Arc<Task>> {
+        lock(&self.table).tasks.get(id).cloned()
     }
 
     /// Returns the time at which the next task expires.
@@ -365,7 +374,7 @@ impl Task {
         &self.scopes
     }
 
-    fn expiry(&self) -> Option<Timestamp> {
+    pub(super) fn expiry(&self) -> Option<Timestamp> {
         self.ttl.map(|ttl| self.created + ttl)
     }
 
@@ -446,7 +455,7 @@ mod tests {
             |tasks, task| tasks.finish(Timestamp::ZERO, task, Err(ErrorObject::internal("no"))),
         ];
         for end in ends {
-            let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default()));
+            let tasks = Arc::new(Tasks::new(TaskPolicy::default(), Random::default(), None));
             let in_flight = InFlight::of_task("x".into(), None);
             let task = tasks
                 .create(Timestamp::ZERO, (None, vec![]), TaskHolder::Connection(1), &in_flight, 100)

@@ -1,0 +1,127 @@
+//! Requests about tasks of other processes.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerRole,
+    protocol::Method,
+    rpc::ReplyKey,
+    schema::{
+        EmptyResult, InputResponses,
+        tasks_extension::{CancelTaskParams, GetTaskParams, GetTaskResult, UpdateTaskParams},
+    },
+    wire::{ErrorObject, JsonObject},
+};
+
+use super::{
+    input::check_response,
+    task_store::{RemoteTask, TaskCommand, TaskStore},
+};
+use crate::{
+    driver_api::{
+        connection_handle::ConnectionHandle,
+        deferred::Deferred,
+        job::{HandlerKind, Job},
+    },
+    inbound::{
+        context::Context,
+        request::{InboundRequest, params},
+        rpc_result::RpcResult,
+        state::SessionState,
+    },
+    server::required_scopes::check_scopes,
+};
+
+type Request<'a> = InboundRequest<'a, ServerRole>;
+
+impl SessionState<ServerRole> {
+    /// Responds to a request about a task of another process. Returns `None` if there is no store, or the task belongs
+    /// to this process.
+    pub(in crate::server) fn handle_remote_task_request(
+        self: &Arc<Self>,
+        method: Method,
+        inbound: &Request<'_>,
+    ) -> RpcResult<Option<Job>> {
+        let Some(store) = self.app.tasks().store().cloned() else { return Ok(None) };
+        let raw = inbound.params.as_ref();
+        let id = match method {
+            Method::ExtGetTask => params::<GetTaskParams>(raw)?.task_id,
+            Method::ExtUpdateTask => params::<UpdateTaskParams>(raw)?.task_id,
+            _ => params::<CancelTaskParams>(raw)?.task_id,
+        };
+        if !is_id(&id) || self.app.tasks().any(&id).is_some() {
+            return Ok(None);
+        }
+        let command = match method {
+            Method::ExtGetTask => None,
+            Method::ExtUpdateTask => Some(TaskCommand::Respond(params::<UpdateTaskParams>(raw)?.input_responses)),
+            _ => Some(TaskCommand::Cancel),
+        };
+        let key = inbound.key;
+        let find = move |context: &Context| {
+            let (connection, store) = (context.connection.clone(), store.clone());
+            async move {
+                let found = find(&*store, &connection, key, &id).await?;
+                if let Some(command) = command {
+                    send(&*store, &id, &found, command).await?;
+                }
+                Ok::<_, ErrorObject>(found.shown)
+            }
+        };
+        Ok(Some(if method == Method::ExtGetTask {
+            self.handler_job(inbound, inbound.meta(), HandlerKind::Async, move |context| Deferred::new(find(context)))
+        } else {
+            self.handler_job(inbound, inbound.meta(), HandlerKind::Async, move |context| {
+                Deferred::new(find(context)).map(|found| found.map(|_: GetTaskResult| EmptyResult::default()))
+            })
+        }))
+    }
+}
+
+/// Finds a task that the client of a request may see.
+async fn find(
+    store: &dyn TaskStore,
+    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
+    key: ReplyKey,
+    id: &str,
+) -> RpcResult<RemoteTask> {
+    let found = store.find(id).await.map_err(|_| ErrorObject::internal("The tasks cannot be read"))?;
+    let owner = connection.read(|conn| super::requests::owner(conn, key));
+    let task = found.as_ref().and_then(RemoteTask::read).filter(|task| task.owner == owner);
+    let task = task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))?;
+    // A task has the result of its tool, so it is no way around the scopes of the tool.
+    check_scopes(connection, key, &task.scopes)?;
+    Ok(task)
+}
+
+/// Sends a command to the process of a task. A task that has ended ignores it.
+async fn send(store: &dyn TaskStore, id: &str, task: &RemoteTask, command: TaskCommand) -> RpcResult<()> {
+    if task.shown.status.is_terminal() {
+        return Ok(());
+    }
+    let command = match command {
+        TaskCommand::Cancel => TaskCommand::Cancel,
+        TaskCommand::Respond(responses) => TaskCommand::Respond(checked(task, responses)?),
+    };
+    store.send(id, command.to_text()).await.map_err(|error| match error.kind() {
+        std::io::ErrorKind::QuotaExceeded => ErrorObject::internal("The process of the task is too busy"),
+        _ => ErrorObject::internal("The process of the task cannot be reached"),
+    })
+}
+
+/// Returns the responses to pending requests for input. If one is invalid, none is delivered.
+fn checked(task: &RemoteTask, responses: InputResponses) -> RpcResult<InputResponses> {
+    let mut checked = InputResponses::default();
+    let Some(pending) = &task.shown.input_requests else { return Ok(checked) };
+    for (key, response) in &responses {
+        let Some(request) = pending.get(key) else { continue };
+        check_response(key, request, response)?;
+        checked.insert(key, JsonObject::clone(response));
+    }
+    Ok(checked)
+}
+
+/// Returns whether a text has the form of the ids of tasks. Others are not looked up.
+fn is_id(text: &str) -> bool {
+    text.len() == 32 && text.bytes().all(|byte| byte.is_ascii_hexdigit())
+}
