@@ -1,6 +1,6 @@
 //! One of several processes behind a proxy that share their sessions in Redis.
 //!
-//! Requests of 2026-07-28 need no session; the processes share the key of what they sign. `/ready` and `/metrics` are
+//! Requests of 2026-07-28 need no session; the processes share the key of what they sign, and their tasks. `/ready` and `/metrics` are
 //! at an address of their own, which is not for the public. On SIGTERM or Ctrl-C the process is no longer ready, takes
 //! no more requests, and ends when those in flight have their responses.
 //!
@@ -21,6 +21,7 @@ use axum::{
     response::{IntoResponse, Response},
     routing::get,
 };
+use mcp_proto::schema::TaskSupport;
 use mcp_service::{
     Context, Failure, RegisterError, Service, Tool,
     layers::{Labels, Metrics, MetricsRecorder},
@@ -31,10 +32,13 @@ use prometheus_client::{
     metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
-use tokio::{net::TcpListener, sync::watch};
+use tokio::{net::TcpListener, sync::watch, time::timeout};
 
 /// The bounds of the histogram, in seconds.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
+
+/// How long the states of the last tasks may take to be written.
+const WRITING: Duration = Duration::from_secs(5);
 
 /// The labels of a measurement. The layer bounds their values.
 type Owned = Vec<(&'static str, String)>;
@@ -93,8 +97,8 @@ struct Add {
     b: i64,
 }
 
-/// Builds a service with a tool that responds at once, and one that reports its progress for a while.
-fn service(recorder: Recorder, key: [u8; 32]) -> Result<Service, RegisterError> {
+/// Builds a service with a tool that responds at once, and those that report their progress for a while.
+fn service(recorder: Recorder, key: [u8; 32], store: RedisStore) -> Result<Service, RegisterError> {
     let count = async |Count { steps, millis }: Count, context: Context| {
         for step in 1..=steps {
             context.sleep(Duration::from_millis(millis)).await?;
@@ -104,9 +108,13 @@ fn service(recorder: Recorder, key: [u8; 32]) -> Result<Service, RegisterError> 
     };
     Service::builder("cluster", "1.0.0")
         .tool(Tool::new_async("count", count).description("Counts to a number"))
+        .tool(
+            Tool::new_async("count_as_task", count).description("Counts in a task").task_support(TaskSupport::Optional),
+        )
         .tool(Tool::new("add", |Add { a, b }: Add| a.wrapping_add(b).to_string()).description("Adds two numbers"))
         .with_layer(Metrics::new(recorder))
         .state_key(key)
+        .task_store(store)
         .build()
 }
 
@@ -183,7 +191,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let listener = Listener::bind(address).await?.endpoint(options).store(Store::new(store.clone()));
     let stop = listener.stop_handle();
     let (end, ending) = watch::channel(false);
-    let internal = Internal { registry: Box::leak(Box::new(registry)), store, ending };
+    let internal = Internal { registry: Box::leak(Box::new(registry)), store: store.clone(), ending };
     let routes = Router::new().route("/ready", get(ready)).route("/metrics", get(metrics)).with_state(internal);
     let internal_listener = TcpListener::bind(internal_address).await?;
     writeln!(
@@ -199,6 +207,9 @@ async fn main() -> Result<(), Box<dyn Error>> {
         stop();
         signalled
     });
-    listener.serve(&service(recorder, key)?).await?;
+    let service = service(recorder, key, store.clone())?;
+    listener.serve(&service).await?;
+    // Other processes read the results of the last tasks there.
+    timeout(WRITING, store.tasks_written()).await?;
     Ok(())
 }

@@ -17,6 +17,8 @@ mod redis_server;
 mod scopes;
 #[path = "shared/stores.rs"]
 mod stores;
+#[path = "shared/tasks.rs"]
+mod tasks;
 
 use std::{
     future::Future,
@@ -117,6 +119,14 @@ fn main() -> ExitCode {
     let trial = Trial::test("redis::streams_of_an_ended_process_are_lost", move || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let test = ended::streams_of_an_ended_process_are_lost(url.unwrap_or_default());
+        runtime.block_on(async { timeout(LONG, test).await.expect("it does not take that long") });
+        Ok(())
+    });
+    trials.push(trial.with_ignored_flag(!is_there));
+    let url = redis.as_ref().map(|redis| redis.url());
+    let trial = Trial::test("redis::tasks_are_shared", move || {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let test = tasks::tasks_are_shared(url.unwrap_or_default());
         runtime.block_on(async { timeout(LONG, test).await.expect("it does not take that long") });
         Ok(())
     });

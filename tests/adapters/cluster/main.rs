@@ -6,8 +6,8 @@
 //! ```
 //!
 //! `URL` is that of the proxy. `KILL` or `TERM` is the signal that ends the processes. Each `SERVER-COMMAND` is the
-//! command line of one process. Half of the clients speak 2025-11-25 and have a session, the others speak 2026-07-28.
-//! Every response is compared with what it must be. A call is lost if it has neither a response nor an error but that
+//! command line of one process. Half of the clients speak 2025-11-25 and have a session, the others speak 2026-07-28,
+//! and every fourth of their calls becomes a task. Every response is compared with what it must be. A call is lost if it has neither a response nor an error but that
 //! of the client's own timeout.
 //!
 //! A process that gets `TERM` responds to all requests that it has. A request that arrives while it closes its
@@ -55,6 +55,8 @@ struct Counts {
     lost: u64,
     failed: BTreeMap<String, u64>,
     sessions: u64,
+    /// The number of calls that became tasks.
+    tasks: u64,
     /// The longest time of a call.
     longest: Duration,
 }
@@ -132,11 +134,13 @@ async fn client(url: String, version: ProtocolVersion, number: i64, end: Instant
         let (mut round, mut is_open) = (0, true);
         while is_open && Instant::now() < end {
             round += 1;
-            let is_long = round % 4 == 0;
             let (steps, millis) = STEPS;
-            let (tool, arguments, expected) = match is_long {
-                true => ("count", json!({"steps": steps, "millis": millis}), steps.to_string()),
-                false => ("add", json!({"a": number, "b": round}), (number + round).to_string()),
+            let count = json!({"steps": steps, "millis": millis});
+            // In 2025-11-25 a client requests a task, which is one of its session and its process.
+            let (tool, arguments, expected) = match round % 4 {
+                0 => ("count", count, steps.to_string()),
+                2 if version == ProtocolVersion::V2026_07_28 => ("count_as_task", count, steps.to_string()),
+                _ => ("add", json!({"a": number, "b": round}), (number + round).to_string()),
             };
             let start = Instant::now();
             let called = async {
@@ -147,6 +151,7 @@ async fn client(url: String, version: ProtocolVersion, number: i64, end: Instant
             is_open = !matches!(result, Ok(Err(CallError::Send(_) | CallError::Closed(_))));
             report.update(version, |counts| {
                 counts.longest = counts.longest.max(start.elapsed());
+                counts.tasks += u64::from(tool == "count_as_task");
                 match result {
                     Ok(Ok(result)) if result.content.first().and_then(|text| text.as_text()) == Some(&expected) => {
                         counts.answered += 1;
@@ -220,15 +225,15 @@ fn main() -> Outcome<ExitCode> {
         out,
         "{sessions} clients, {seconds} s, {ended} times a process was ended, which took {took:.1} s at most\n"
     )?;
-    writeln!(out, "| revision | connections | responses | failed | wrong | lost | longest call |")?;
-    writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: |")?;
+    writeln!(out, "| revision | connections | tasks | responses | failed | wrong | lost | longest call |")?;
+    writeln!(out, "| --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |")?;
     let mut is_right = ended > 0;
     let report = report.0.lock().unwrap_or_else(PoisonError::into_inner);
     for (version, counts) in &*report {
-        let Counts { answered, wrong, lost, failed, sessions, longest } = counts;
+        let Counts { answered, wrong, lost, failed, sessions, tasks, longest } = counts;
         let sum: u64 = failed.values().sum();
         let longest = longest.as_secs_f64();
-        writeln!(out, "| {version} | {sessions} | {answered} | {sum} | {wrong} | {lost} | {longest:.1} s |")?;
+        writeln!(out, "| {version} | {sessions} | {tasks} | {answered} | {sum} | {wrong} | {lost} | {longest:.1} s |")?;
         let is_allowed = |reason: &String| signal != Signal::TERM || reason.starts_with("HTTP status 502");
         is_right &= *wrong == 0 && *lost == 0 && *answered > 0 && failed.keys().all(is_allowed);
     }

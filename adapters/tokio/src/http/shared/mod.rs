@@ -1,6 +1,7 @@
 //! A store in Redis for sessions that several processes share.
 
 mod process;
+mod tasks;
 
 use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
 
@@ -14,9 +15,12 @@ use redis::{
     aio::{ConnectionManager, ConnectionManagerConfig},
     cmd,
 };
-use tokio::time::timeout;
+use tokio::{runtime::Handle, time::timeout};
 
-use self::process::{LEASE, Process};
+use self::{
+    process::{LEASE, Process},
+    tasks::ChangedTasks,
+};
 
 /// The longest time that `follow` waits for new messages. After that it returns none, and is called again, so that the
 /// end of the process that sends the stream is noticed.
@@ -34,7 +38,7 @@ const STEPS: usize = 512;
 /// The Lua script that runs each step atomically in Redis. Its limits hold for all processes together.
 const SCRIPT: &str = include_str!("store.lua");
 
-/// A store of sessions and their streams in Redis (6.0.6 or newer, or a compatible server), for processes that share
+/// A store of sessions and their streams, and of tasks, in Redis (6.0.6 or newer, or a compatible server), for processes that share
 /// them.
 ///
 /// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
@@ -56,6 +60,9 @@ pub struct RedisStore {
     script: Arc<str>,
     channels: Arc<Channels>,
     process: Arc<Process>,
+    changed: Arc<ChangedTasks>,
+    /// Runs what the store does in the background.
+    runtime: Handle,
 }
 
 /// The streams that this process follows, by their keys.
@@ -90,7 +97,8 @@ impl RedisStore {
         let script: String = cmd("SCRIPT").arg("LOAD").arg(SCRIPT).query_async(&mut connection).await.map_err(lost)?;
         let process = Arc::new(Process::new());
         let (prefix, script) = ("mcp".into(), script.into());
-        Ok(Self { connection, prefix, limits: StoreLimits::default(), script, channels, process })
+        let (changed, runtime) = (Arc::default(), Handle::current());
+        Ok(Self { connection, prefix, limits: StoreLimits::default(), script, channels, process, changed, runtime })
     }
 
     /// Sets the limits of the store. Servers with the same prefix should have the same limits: each process applies its
@@ -351,7 +359,7 @@ impl Drop for Follower {
             }
             is_last
         });
-        if let (true, Ok(runtime)) = (is_last, tokio::runtime::Handle::try_current()) {
+        if let (true, Ok(runtime)) = (is_last, Handle::try_current()) {
             let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
             runtime.spawn(async move {
                 let mut connection = store.connection.clone();

@@ -12,6 +12,9 @@
 --   :e:<id>          the last streams that have ended, the latest first
 --   :o:<id>          the processes of its last parts, by the number of the part
 --   :p:<process>     exists while the process renews it
+--   :t:<task>        the process and the state of a task
+--   :q:<process>     commands that wait for the tasks of a process: task, command
+--   :qb:<process>    their bytes
 --
 -- Times are microseconds.
 local prefix, op, id = KEYS[1], ARGV[1], ARGV[2]
@@ -161,6 +164,47 @@ if op == 'begin' then
     redis.call('ZADD', used(holder), text(now - FRESH), id)
     lasts(id, holder, life)
     return 1
+end
+
+local function task(it) return prefix .. ':t:' .. it end
+local function commands(name) return prefix .. ':q:' .. name end
+local function command_bytes(name) return prefix .. ':qb:' .. name end
+
+if op == 'task' then
+    local name, life, lease, state = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+    redis.call('SET', process(name), '', 'PX', lease)
+    redis.call('HSET', task(id), 'process', name, 'state', state)
+    redis.call('PEXPIRE', task(id), life)
+    return 1
+elseif op == 'task-find' then
+    -- The state, and a mark if the process runs.
+    local name, state = unpack(redis.call('HMGET', task(id), 'process', 'state'))
+    if not state then return {} end
+    if redis.call('EXISTS', process(name)) == 0 then return {state} end
+    return {state, ''}
+elseif op == 'task-remove' then
+    return redis.call('DEL', task(id))
+elseif op == 'task-send' then
+    local command, most = ARGV[6], tonumber(ARGV[7])
+    local name = redis.call('HGET', task(id), 'process')
+    if not name or redis.call('EXISTS', process(name)) == 0 then return 'gone' end
+    local line = id .. ' ' .. command
+    if tonumber(redis.call('GET', command_bytes(name)) or '0') + #line > most then return 'full' end
+    redis.call('RPUSH', commands(name), line)
+    redis.call('INCRBY', command_bytes(name), #line)
+    for _, key in ipairs({commands(name), command_bytes(name)}) do redis.call('PEXPIRE', key, 60000) end
+    return name
+elseif op == 'task-receive' then
+    local received = redis.call('LRANGE', commands(id), 0, 63)
+    redis.call('LTRIM', commands(id), #received, -1)
+    local bytes = 0
+    for _, line in ipairs(received) do bytes = bytes + #line end
+    if redis.call('EXISTS', commands(id)) == 0 then
+        redis.call('DEL', command_bytes(id))
+    else
+        redis.call('DECRBY', command_bytes(id), bytes)
+    end
+    return received
 end
 
 local info = read(id)
