@@ -183,6 +183,7 @@
 //!   can [start as a plain call](Tool::defer_task), and become a task when it finds that the work takes long.
 //! - A handler notices the cancellation of its task like that of a request, and decides how the task ends.
 //! - A [`TaskPolicy`] limits the number, the size and the lifetime of tasks.
+//! - With a [`TaskStore`], several processes of one service share their tasks (2026-07-28).
 //!
 //! # Skills
 //!

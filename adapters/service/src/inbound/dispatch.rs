@@ -108,7 +108,8 @@ impl<E: Dispatch> SessionState<E> {
         self.scoped_job(inbound, self.begin_request(inbound, meta, None, true), kind, f)
     }
 
-    fn scoped_job<T: Encode + Send + Sync + 'static>(
+    /// Creates the job of this kind that responds to a request whose entry exists.
+    pub(crate) fn scoped_job<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
         in_flight: Arc<InFlight<E::InFlight>>,

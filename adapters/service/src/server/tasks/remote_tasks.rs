@@ -68,10 +68,11 @@ impl SessionState<ServerRole> {
                 Ok::<_, ErrorObject>(found.shown)
             }
         };
+        let in_flight = self.begin_request(inbound, inbound.meta(), None, false);
         Ok(Some(if method == Method::ExtGetTask {
-            self.handler_job(inbound, inbound.meta(), HandlerKind::Async, move |context| Deferred::new(find(context)))
+            self.scoped_job(inbound, in_flight, HandlerKind::Async, move |context| Deferred::new(find(context)))
         } else {
-            self.handler_job(inbound, inbound.meta(), HandlerKind::Async, move |context| {
+            self.scoped_job(inbound, in_flight, HandlerKind::Async, move |context| {
                 Deferred::new(find(context)).map(|found| found.map(|_: GetTaskResult| EmptyResult::default()))
             })
         }))

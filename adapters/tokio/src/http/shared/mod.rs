@@ -123,8 +123,9 @@ impl RedisStore {
     #[must_use]
     pub fn prefix(mut self, prefix: &str) -> Self {
         self.prefix = prefix.into();
-        // The entry has the prefix, too.
+        // The entry has the prefix, too, and so have the tasks.
         self.process = Arc::new(Process::new());
+        self.changed = Arc::default();
         self
     }
 
