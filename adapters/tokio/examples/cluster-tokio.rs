@@ -1,8 +1,8 @@
 //! One of several processes behind a proxy that share their sessions in Redis.
 //!
-//! Requests of 2026-07-28 need no session; the processes share the key of what they sign, and their tasks. `/ready` and `/metrics` are
-//! at an address of their own, which is not for the public. On SIGTERM or Ctrl-C the process is no longer ready, takes
-//! no more requests, and ends when those in flight have their responses.
+//! Requests of 2026-07-28 need no session; the processes share the key of what they sign, and their tasks. `/ready` and
+//! `/metrics` are at an address of their own, which is not for the public. On SIGTERM or Ctrl-C the process is no
+//! longer ready, takes no more requests, and ends when those in flight have their responses.
 //!
 //! ```sh
 //! cluster-tokio ADDRESS INTERNAL-ADDRESS REDIS-URL KEY

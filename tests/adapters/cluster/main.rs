@@ -7,8 +7,8 @@
 //!
 //! `URL` is that of the proxy. `KILL` or `TERM` is the signal that ends the processes. Each `SERVER-COMMAND` is the
 //! command line of one process. Half of the clients speak 2025-11-25 and have a session, the others speak 2026-07-28,
-//! and every fourth of their calls becomes a task. Every response is compared with what it must be. A call is lost if it has neither a response nor an error but that
-//! of the client's own timeout.
+//! and every fourth of their calls becomes a task. Every response is compared with what it must be. A call is lost if
+//! it has neither a response nor an error but that of the client's own timeout.
 //!
 //! A process that gets `TERM` responds to all requests that it has. A request that arrives while it closes its
 //! connection has no response, and the proxy reports 502: no other failure is allowed then.

@@ -262,10 +262,10 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// Sets a store that the processes of this service share, so that clients may send requests about a task to any of
     /// them (2026-07-28). Default: each process knows its own tasks only.
     ///
-    /// A task is stored before its client learns its id. If that fails, the call fails, or goes on without a task if its
-    /// handler [decides](Context::become_task). The tasks of a process that has ended have failed, except those that had
-    /// ended before. A process notifies clients of its own tasks only: a subscription at another process does not
-    /// contain the task, and its client has to poll.
+    /// A task is stored before its client learns its id. If that fails, the call fails, or goes on without a task if
+    /// its handler [decides](Context::become_task). The tasks of a process that has ended have failed, except those
+    /// that had ended before. A process notifies clients of its own tasks only: a subscription at another process does
+    /// not contain the task, and its client has to poll.
     pub fn task_store(mut self, store: impl TaskStore) -> Self {
         self.task_store = Some(Arc::new(store));
         self
@@ -390,7 +390,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         // Without randomness, only requests that require input fail.
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
-        let shared_tasks = Tasks::new(self.tasks.clone(), self.common.random.clone(), self.task_store);
+        let shared_tasks = Arc::new(Tasks::new(self.tasks.clone(), self.common.random.clone(), self.task_store));
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let service = Service(Arc::new(Inner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
@@ -412,7 +412,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             composition: Default::default(),
         }));
         if let Some(store) = service.tasks().store() {
-            store.attach(LocalTasks(Arc::downgrade(&service.0)));
+            store.attach(LocalTasks::new(&service.0.shared_tasks));
         }
         for (prefix, mounted) in &self.mounted {
             service.mount(prefix, mounted)?;

@@ -1,6 +1,6 @@
 //! The state that all sessions of a service share.
 
-use std::sync::RwLock;
+use std::sync::{Arc, RwLock};
 
 use mcp_proto::{connection::ServerRole, schema::CacheHints};
 
@@ -29,7 +29,7 @@ pub(crate) struct Inner {
     pub(super) subscription_limits: SubscriptionLimits,
     pub(super) tasks: TaskPolicy,
     /// The tasks that belong to no connection (2026-07-28).
-    pub(super) shared_tasks: Tasks,
+    pub(super) shared_tasks: Arc<Tasks>,
     pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,

@@ -34,7 +34,6 @@ use crate::{
     server::{
         in_flight::ServerInFlight,
         input_required::{CallerId, InputRounds, RoundResult},
-        service::Service,
     },
 };
 
@@ -186,8 +185,8 @@ impl SessionState<ServerRole> {
         let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &*connection, self.calls.number());
         let task = connection.update(|conn, now| self.create_task(conn, now, holder, &in_flight))?;
         let tasks = self.app.tasks();
-        let unannounced = UnannouncedTask { service: &self.app, task: Some(task.clone()) };
-        let stored = in_flight.unless_cancelled(store.create(tasks.record(&task))).await;
+        let unannounced = UnannouncedTask { tasks, task: Some(task.clone()) };
+        let stored = in_flight.unless_cancelled(store.create(tasks.record_of(&task))).await;
         stored.ok_or(UpgradeError::Cancelled)?.map_err(|_| {
             log::failed("a task cannot be stored");
             UpgradeError::Refused(ErrorObject::internal("The task cannot be stored"))
@@ -248,7 +247,7 @@ fn announce_task(
 
 /// A task whose id was not sent to its client yet. Dropping it removes the task.
 struct UnannouncedTask<'a> {
-    service: &'a Service,
+    tasks: &'a Tasks,
     task: Option<Arc<Task>>,
 }
 
@@ -260,7 +259,7 @@ impl UnannouncedTask<'_> {
 
 impl Drop for UnannouncedTask<'_> {
     fn drop(&mut self) {
-        self.task.iter().for_each(|task| self.service.tasks().discard(task));
+        self.task.iter().for_each(|task| self.tasks.discard(task));
     }
 }
 

@@ -9,6 +9,7 @@ pub(crate) mod remote_tasks;
 pub(crate) mod requests;
 pub(crate) mod shares;
 pub(crate) mod store;
+pub(crate) mod stored_task;
 pub(crate) mod task_store;
 
 use mcp_proto::protocol::ProtocolVersion;

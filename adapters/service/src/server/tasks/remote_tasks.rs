@@ -15,7 +15,8 @@ use mcp_proto::{
 
 use super::{
     input::check_response,
-    task_store::{RemoteTask, TaskCommand, TaskStore},
+    stored_task::{RemoteTask, TaskCommand},
+    task_store::TaskStore,
 };
 use crate::{
     driver_api::{

@@ -38,8 +38,8 @@ const STEPS: usize = 512;
 /// The Lua script that runs each step atomically in Redis. Its limits hold for all processes together.
 const SCRIPT: &str = include_str!("store.lua");
 
-/// A store of sessions and their streams, and of tasks, in Redis (6.0.6 or newer, or a compatible server), for processes that share
-/// them.
+/// A store of sessions, their streams, and tasks in Redis (6.0.6 or newer, or a compatible server), for processes that
+/// share them.
 ///
 /// Entries expire when they have not been used for long enough, and the [limits](Self::limits) bound them in bytes
 /// before that. All keys of a store have one hash tag, so that they are on one node of a cluster.

@@ -41,9 +41,9 @@ struct Queue {
 /// Keeps tasks with the id of their process. A task lives as long as the service says, and beyond the end of its
 /// process.
 ///
-/// The limits of the store do not count tasks. Each process bounds the tasks that it has, in number and in bytes, and so
-/// what it keeps here ([`TaskPolicy`](mcp_service::TaskPolicy)). Those of processes that have ended add to that until
-/// their time is over. At most 16 MiB of commands wait for a process.
+/// The limits of the store do not count tasks. Each process bounds the tasks that it has, in number and in bytes, and
+/// so what it keeps here ([`TaskPolicy`](mcp_service::TaskPolicy)). Those of processes that have ended add to that
+/// until their time is over. At most 16 MiB of commands wait for a process.
 ///
 /// A service is attached once: two services in one process have stores of their own, with different prefixes.
 ///
@@ -99,8 +99,8 @@ impl TaskStore for RedisStore {
 }
 
 impl RedisStore {
-    /// Waits until the states of all tasks are written. A process that ends calls it after its server has stopped: tasks
-    /// that have ended just before would count as failed otherwise.
+    /// Waits until the states of all tasks are written. A process that ends calls it after its server has stopped:
+    /// tasks that have ended just before would count as failed otherwise.
     ///
     /// It waits for as long as Redis does not respond, so limit the time. Dropping it changes nothing.
     pub async fn tasks_written(&self) {
