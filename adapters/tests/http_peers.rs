@@ -439,3 +439,24 @@ fn stop_serves_requests_that_are_arriving() {
         server.served.await.expect("it was told to");
     });
 }
+
+// A connection without a request was closed at the stop, with the request that its client was about to send.
+#[test]
+fn stop_serves_the_first_request_of_a_new_connection() {
+    run(async {
+        let server = Running::new(|listener| listener).await;
+        let mut streams = [(); 3].map(|()| server.connect());
+        (server.stop)();
+        while TcpStream::connect(server.address).is_ok() {
+            thread::yield_now();
+        }
+        for stream in &mut streams[1..] {
+            stream.write_all(call("hello").as_bytes()).expect("it reads");
+            let received = read_rest(stream);
+            assert!(received.contains("good day"), "{received}");
+        }
+        // The first one sends nothing.
+        server.served.await.expect("it was told to");
+        assert_eq!(read_rest(&mut streams[0]), "", "it ends in good order");
+    });
+}

@@ -51,7 +51,7 @@ struct Confirmation {
     delete: bool,
 }
 
-/// The database. Its calls block, so the tools that use it are functions and not futures.
+/// The database. Its calls block, so tools that write are functions and not futures.
 pub(crate) struct Notes(Mutex<Connection>);
 
 impl Notes {

@@ -12,7 +12,7 @@ use mcp_driver::{
     http::{self, Shutdown, WriteTimeout},
     os::{
         interrupt::Interrupt,
-        net::{self, ACCEPT_BACKOFF, BACKLOG, keep_alive, most_connections},
+        net::{self, ACCEPT_BACKOFF, BACKLOG, is_transient, keep_alive, most_connections},
         wake::wake_pair,
     },
     tuning::{JOB_SHUTDOWN_TIMEOUT, WRITE_TIMEOUT},
@@ -185,6 +185,7 @@ impl Listener {
         threads.shutdown_idle_reads();
         drop(self.socket);
         self.shutdown.wait_arrived();
+        self.shutdown.close();
         threads.shutdown_reads();
         endpoint.close().wait();
         // Connections of clients that do not read their responses are closed after this time.
@@ -222,7 +223,13 @@ impl Listener {
             while !quota.wait_free(ACCEPT_BACKOFF) && !self.interrupt.is_stopped() {}
         }
         // Connections that wait to be accepted would be reset with the socket, and their clients have sent requests.
-        (0..BACKLOG).map_while(|_| accept().ok()).for_each(serve);
+        for _ in 0..BACKLOG {
+            match accept() {
+                Ok(accepted) => serve(accepted),
+                Err(error) if error.kind() != io::ErrorKind::WouldBlock && is_transient(&error) => {}
+                Err(_) => break,
+            }
+        }
         Ok(())
     }
 }

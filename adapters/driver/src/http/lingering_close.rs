@@ -10,7 +10,7 @@ use std::{
 
 use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
 
-use crate::watched::Watched;
+use crate::http::shutdown::Shutdown;
 
 /// How long remaining input is read and discarded.
 const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
@@ -34,7 +34,7 @@ const SMALL: usize = 2 << 10;
 pub(super) struct LingeringClose<'a, T, M> {
     stream: T,
     timer: M,
-    stopped: &'a Watched<bool>,
+    shutdown: &'a Shutdown,
     /// The body of the last request was not read to its end.
     unread: &'a AtomicBool,
     over: Option<Pin<Box<dyn Sleep>>>,
@@ -42,8 +42,8 @@ pub(super) struct LingeringClose<'a, T, M> {
 }
 
 impl<'a, T, M> LingeringClose<'a, T, M> {
-    pub(super) const fn new(stream: T, timer: M, stopped: &'a Watched<bool>, unread: &'a AtomicBool) -> Self {
-        Self { stream, timer, stopped, unread, over: None, left: MAX_DRAINED }
+    pub(super) const fn new(stream: T, timer: M, shutdown: &'a Shutdown, unread: &'a AtomicBool) -> Self {
+        Self { stream, timer, shutdown, unread, over: None, left: MAX_DRAINED }
     }
 }
 
@@ -83,12 +83,12 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, timer, stopped, unread, over, left } = &mut *self;
+        let Self { stream, timer, shutdown, unread, over, left } = &mut *self;
         let over = match over {
             Some(over) => over,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
-                if stopped.read(|stopped| *stopped) {
+                if shutdown.is_stopped() {
                     return Poll::Ready(Ok(()));
                 }
                 if unread.load(Ordering::Relaxed) {
@@ -170,8 +170,11 @@ mod tests {
     #[test]
     fn stopped_server_does_not_linger() {
         for stops in [false, true] {
-            let (stopped, unread) = (Watched::new(stops), AtomicBool::new(false));
-            let mut linger = LingeringClose::new(Quiet::default(), Never, &stopped, &unread);
+            let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
+            if stops {
+                shutdown.stop();
+            }
+            let mut linger = LingeringClose::new(Quiet::default(), Never, &shutdown, &unread);
             let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
             assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));
             assert_eq!(linger.stream.reads.load(Ordering::Relaxed), usize::from(!stops));

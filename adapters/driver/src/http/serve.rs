@@ -62,20 +62,27 @@ pub async fn serve<R: Runtime>(
             .timer(clock.clone())
             .header_read_timeout(endpoint.read_timeout)
             .max_buf_size(BUFFER)
-            .serve_connection(LingeringClose::new(io, clock.clone(), arrivals.shutdown.watched(), &unread), service)
+            .serve_connection(LingeringClose::new(io, clock.clone(), arrivals.shutdown(), &unread), service)
     );
-    let mut stopped = pin!(arrivals.shutdown.stopped());
+    let mut stopped = pin!(arrivals.stopped());
     let mut stopping = false;
     let _ = poll_fn(|cx| {
-        if !stopping && stopped.as_mut().poll(cx).is_ready() {
+        loop {
+            if !stopping && stopped.as_mut().poll(cx).is_ready() {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+            }
+            let polled = connection.as_mut().poll(cx);
+            if stopping {
+                arrivals.accept_no_more();
+            }
+            // The first request on the connection may arrive after the stop.
+            if stopping || polled.is_ready() || !arrivals.is_last_request() {
+                return polled;
+            }
             stopping = true;
             connection.as_mut().graceful_shutdown();
         }
-        let polled = connection.as_mut().poll(cx);
-        if stopping {
-            arrivals.accept_no_more();
-        }
-        polled
     })
     .await;
 }

@@ -16,28 +16,55 @@ pub const ARRIVAL_GRACE: Duration = Duration::from_secs(1);
 /// The state of a listener that may be stopped, which its connections share. It is cheap to clone.
 ///
 /// A stopped listener ends its sessions. Before that it waits until no connection has a request that is still arriving:
-/// such a request would be refused because its session has ended.
+/// such a request would be refused because its session has ended. A new connection has one until it is read.
 #[derive(Clone, Debug, Default)]
 pub struct Shutdown {
-    stopped: Arc<Watched<bool>>,
+    stage: Arc<Watched<Stage>>,
+    /// Whether the listener is stopped, for a look without a lock.
+    is_stopped: Arc<AtomicBool>,
     /// The number of connections on which a request may still arrive.
     arriving: Arc<Watched<usize>>,
+}
+
+/// How far a shutdown has come.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
+enum Stage {
+    #[default]
+    Running,
+    /// No connection is accepted any more. Requests that are arriving are served.
+    Stopped,
+    /// Connections without a request are closed.
+    Closing,
 }
 
 impl Shutdown {
     /// Stops the listener.
     pub fn stop(&self) {
-        self.stopped.update(|stopped| *stopped = true);
+        self.advance(Stage::Stopped);
+    }
+
+    /// Closes connections on which no request has arrived.
+    pub fn close(&self) {
+        self.advance(Stage::Closing);
+    }
+
+    fn advance(&self, to: Stage) {
+        self.is_stopped.store(true, Ordering::Relaxed);
+        self.stage.update(|stage| *stage = (*stage).max(to));
     }
 
     /// Waits until the listener is stopped.
     pub async fn stopped(&self) {
-        self.stopped.wait_for(|stopped| stopped.then_some(())).await;
+        self.reached(Stage::Stopped).await;
     }
 
-    /// Returns the value that is set when the listener is stopped.
-    pub(super) fn watched(&self) -> &Watched<bool> {
-        &self.stopped
+    async fn reached(&self, wanted: Stage) {
+        self.stage.wait_for(|stage| (*stage >= wanted).then_some(())).await;
+    }
+
+    /// Returns whether the listener is stopped.
+    pub(super) fn is_stopped(&self) -> bool {
+        self.is_stopped.load(Ordering::Relaxed)
     }
 
     /// Waits until no request is arriving on any connection. The caller limits the time to [`ARRIVAL_GRACE`].
@@ -54,14 +81,21 @@ impl Shutdown {
     #[must_use]
     pub fn connection(&self) -> Arrivals {
         self.arriving.update(|arriving| *arriving += 1);
-        Arrivals { shutdown: self.clone(), is_arriving: AtomicBool::new(true), is_counted: AtomicBool::new(true) }
+        Arrivals {
+            shutdown: self.clone(),
+            has_begun: AtomicBool::new(false),
+            is_arriving: AtomicBool::new(true),
+            is_counted: AtomicBool::new(true),
+        }
     }
 }
 
 /// Whether a request is arriving on a connection. The first one does from the beginning.
 #[derive(Debug)]
 pub struct Arrivals {
-    pub(super) shutdown: Shutdown,
+    shutdown: Shutdown,
+    /// Whether the head of the first request has arrived.
+    has_begun: AtomicBool,
     /// Whether a request has begun to arrive and has not reached its session.
     is_arriving: AtomicBool,
     /// Whether the connection is among those that [`Shutdown::arrived`] waits for.
@@ -69,6 +103,28 @@ pub struct Arrivals {
 }
 
 impl Arrivals {
+    pub(super) const fn shutdown(&self) -> &Shutdown {
+        &self.shutdown
+    }
+
+    /// Waits until the connection accepts no further request than one that is arriving. A connection that is closed
+    /// before its first request loses that request.
+    pub(super) async fn stopped(&self) {
+        self.shutdown.stopped().await;
+        if !self.has_begun() {
+            self.shutdown.reached(Stage::Closing).await;
+        }
+    }
+
+    fn has_begun(&self) -> bool {
+        self.has_begun.load(Ordering::Relaxed)
+    }
+
+    /// Returns whether the listener is stopped and a request has arrived, after which there is none.
+    pub(super) fn is_last_request(&self) -> bool {
+        self.has_begun() && self.shutdown.is_stopped()
+    }
+
     /// Returns whether a request is arriving.
     #[must_use]
     pub fn is_arriving(&self) -> bool {
@@ -77,6 +133,7 @@ impl Arrivals {
 
     /// Notes that the head of a request has arrived.
     pub(super) fn begin(&self) {
+        self.has_begun.store(true, Ordering::Relaxed);
         self.is_arriving.store(true, Ordering::Relaxed);
     }
 

@@ -411,11 +411,11 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             clients: Default::default(),
             composition: Default::default(),
         }));
-        if let Some(store) = service.tasks().store() {
-            store.attach(LocalTasks::new(&service.0.shared_tasks));
-        }
         for (prefix, mounted) in &self.mounted {
             service.mount(prefix, mounted)?;
+        }
+        if let Some(store) = service.tasks().store() {
+            store.attach(LocalTasks::new(&service.0.shared_tasks));
         }
         Ok(service)
     }

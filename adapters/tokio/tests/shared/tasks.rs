@@ -118,7 +118,7 @@ pub(super) async fn tasks_are_shared(url: String) {
     cancelled.cancel().expect("it is sent").await.expect("a receipt");
     pair.until(&cancelled, TaskStatus::Cancelled).await;
 
-    // What is not running any more has failed, and what had ended stays.
+    // A task of a process that does not run has failed, and one that had ended stays.
     let lost = pair.begin().await;
     assert_eq!(pair.status_there(&lost).await, TaskStatus::Working);
     store.tasks_written().await;

@@ -258,7 +258,7 @@ impl AuthClient {
         }
     }
 
-    /// Returns whether `credentials` replace what another process has stored meanwhile.
+    /// Returns whether `credentials` replace the credentials that another process has stored.
     fn may_overwrite(
         &self,
         found: Option<&(Generation, Credentials)>,

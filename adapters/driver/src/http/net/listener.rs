@@ -45,6 +45,9 @@ use mcp_service::driver_api::Holder;
 /// How long clients may take to read their last responses after a stop.
 const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
+/// A wait in which a runtime looks at its sockets.
+const REACTOR_TURN: Duration = Duration::from_millis(1);
+
 /// Listens on a TCP address and serves HTTP/1.1. TLS is usually up to a proxy in front.
 pub struct Listener<N: NetRuntime> {
     socket: N::Socket,
@@ -233,13 +236,22 @@ impl<N: NetRuntime> Listener<N> {
             }
         }
         // Connections that wait to be accepted would be reset with the socket, and their clients have sent requests.
+        let mut has_waited = false;
         for _ in 0..BACKLOG {
-            let accepted = poll_fn(|cx| Poll::Ready(N::poll_accept(&self.socket, cx))).await;
-            let Poll::Ready(Ok(accepted)) = accepted else { break };
-            serve(accepted);
+            match poll_fn(|cx| Poll::Ready(N::poll_accept(&self.socket, cx))).await {
+                Poll::Ready(Ok(accepted)) => serve(accepted),
+                Poll::Ready(Err(error)) if is_transient(&error) => {}
+                // The runtime may not have looked at the socket since it reported all earlier connections.
+                Poll::Pending if !has_waited => {
+                    has_waited = true;
+                    sleep(&runtime, REACTOR_TURN).await;
+                }
+                _ => break,
+            }
         }
         drop(self.socket);
         timeout(&runtime, ARRIVAL_GRACE, self.shutdown.arrived()).await;
+        self.shutdown.close();
         endpoint.close().await;
         // Connections of clients that do not read their responses are closed after this time.
         timeout(&runtime, CLIENT_GRACE, quota.until_unused()).await;

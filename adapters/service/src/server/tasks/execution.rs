@@ -64,6 +64,8 @@ enum UpgradeError {
     Refused(ErrorObject),
     /// The client has cancelled the request.
     Cancelled,
+    /// A request for input has no response yet.
+    InputRequired,
 }
 
 impl SessionState<ServerRole> {
@@ -186,12 +188,19 @@ impl SessionState<ServerRole> {
         let task = connection.update(|conn, now| self.create_task(conn, now, holder, &in_flight))?;
         let tasks = self.app.tasks();
         let unannounced = UnannouncedTask { tasks, task: Some(task.clone()) };
-        let stored = in_flight.unless_cancelled(store.create(tasks.record_of(&task))).await;
+        let stored = in_flight.unless_cancelled(store.put(tasks.record_of(&task))).await;
         stored.ok_or(UpgradeError::Cancelled)?.map_err(|_| {
             log::failed("a task cannot be stored");
             UpgradeError::Refused(ErrorObject::internal("The task cannot be stored"))
         })?;
         loop {
+            // The handler may have done other things while it was stored.
+            if in_flight.role.task.get().is_some() {
+                return Ok(());
+            }
+            if has_open_requests(&in_flight) {
+                return Err(UpgradeError::InputRequired);
+            }
             let announced = connection.update(|conn, _| match conn.is_open(*key) {
                 true => announce_task(conn, tasks, *key, &task),
                 false => Err(UpgradeError::Cancelled),
@@ -270,7 +279,8 @@ impl Context<ServerRole> {
     /// This is for tools with [`defer_task`](crate::Tool::defer_task): calls of other tools become tasks before the
     /// handler runs. In a session the client decides (2025-11-25), and this does nothing.
     ///
-    /// The future is pending only while the client does not read and the outbox is full. It fails if an earlier request
+    /// The future is pending only while the client does not read and the outbox is full, or while the task is
+    /// [stored](crate::ServiceBuilder::task_store). It fails if an earlier request
     /// for input has no response yet, or the request was cancelled.
     pub fn become_task(&self) -> Deferred<Result<bool, CallError>> {
         match self.may_become_task() {
@@ -291,7 +301,9 @@ impl Context<ServerRole> {
                     let room = context.connection.when_writable(|| context.connection.read(has_room));
                     let waited = context.in_flight.unless_cancelled(room).await;
                     waited.ok_or(CallError::Cancelled)??;
-                    context.check()?;
+                    if let Some(is_task) = context.may_become_task()? {
+                        return Ok(is_task);
+                    }
                     match context.shared.begin_shared_task(&context.connection, &context.in_flight) {
                         Err(UpgradeError::Busy) => {}
                         begun => return upgraded(begun),
@@ -311,11 +323,7 @@ impl Context<ServerRole> {
         if self.in_flight.role.task_upgrade.get().is_none() {
             return Ok(Some(false));
         }
-        if self.in_flight.role.rounds.get().is_some_and(|rounds| rounds.has_open_requests()) {
-            // The client sends the request again with the input, which would make a second task.
-            return Err(CallError::InputRequired);
-        }
-        Ok(None)
+        if has_open_requests(&self.in_flight) { Err(CallError::InputRequired) } else { Ok(None) }
     }
 }
 
@@ -327,7 +335,14 @@ fn upgraded(begun: Result<(), UpgradeError>) -> Result<bool, CallError> {
         Err(UpgradeError::Refused(_)) => Ok(false),
         Err(UpgradeError::Busy) => Err(SendError::Busy.into()),
         Err(UpgradeError::Cancelled) => Err(CallError::Cancelled),
+        // The client sends the request again with the input, which would make a second task.
+        Err(UpgradeError::InputRequired) => Err(CallError::InputRequired),
     }
+}
+
+/// Returns whether a request for input has no response yet.
+fn has_open_requests(in_flight: &InFlight<ServerInFlight>) -> bool {
+    in_flight.role.rounds.get().is_some_and(|rounds| rounds.has_open_requests())
 }
 
 /// Returns the result of a request after a run of its handler. A task has no rounds of input.

@@ -10,7 +10,7 @@ use mcp_proto::{
         EmptyResult, InputResponses,
         tasks_extension::{CancelTaskParams, GetTaskParams, GetTaskResult, UpdateTaskParams},
     },
-    wire::{ErrorObject, JsonObject},
+    wire::ErrorObject,
 };
 
 use super::{
@@ -26,6 +26,7 @@ use crate::{
     },
     inbound::{
         context::Context,
+        log,
         request::{InboundRequest, params},
         rpc_result::RpcResult,
         state::SessionState,
@@ -80,6 +81,29 @@ impl SessionState<ServerRole> {
     }
 }
 
+impl SessionState<ServerRole> {
+    /// Responds to `tasks/get` for an ended task of this process whose state may not be in the store yet: it is stored
+    /// first, so that no other process shows an older state later. Returns `None` for other tasks.
+    pub(super) fn store_ended_task(self: &Arc<Self>, inbound: &Request<'_>, id: &str) -> Option<Job> {
+        let tasks = self.app.tasks();
+        let store = tasks.store()?;
+        let owner = inbound.connection.read(|conn| super::requests::owner(conn, inbound.key));
+        let task = tasks.find(id, owner.as_deref()).ok().filter(|task| tasks.needs_storing(task))?;
+        let (stored, service) = (store.put(tasks.record_of(&task)), self.app.clone());
+        let in_flight = self.begin_request(inbound, inbound.meta(), None, false);
+        Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, move |_| {
+            Deferred::new(async move {
+                match stored.await {
+                    Ok(()) => service.tasks().mark_stored(&task),
+                    // The background tries again.
+                    Err(_) => log::failed("the end of a task cannot be stored"),
+                }
+                Ok(GetTaskResult::from(service.tasks().fetch(&task)))
+            })
+        }))
+    }
+}
+
 /// Finds a task that the client of a request may see.
 async fn find(
     store: &dyn TaskStore,
@@ -101,26 +125,27 @@ async fn send(store: &dyn TaskStore, id: &str, task: &RemoteTask, command: TaskC
     if task.shown.status.is_terminal() {
         return Ok(());
     }
-    let command = match command {
-        TaskCommand::Cancel => TaskCommand::Cancel,
-        TaskCommand::Respond(responses) => TaskCommand::Respond(checked(task, responses)?),
-    };
+    if let TaskCommand::Respond(responses) = &command {
+        check(task, responses)?;
+        if responses.is_empty() {
+            return Ok(());
+        }
+    }
     store.send(id, command.to_text()).await.map_err(|error| match error.kind() {
         std::io::ErrorKind::QuotaExceeded => ErrorObject::internal("The process of the task is too busy"),
         _ => ErrorObject::internal("The process of the task cannot be reached"),
     })
 }
 
-/// Returns the responses to pending requests for input. If one is invalid, none is delivered.
-fn checked(task: &RemoteTask, responses: InputResponses) -> RpcResult<InputResponses> {
-    let mut checked = InputResponses::default();
-    let Some(pending) = &task.shown.input_requests else { return Ok(checked) };
-    for (key, response) in &responses {
-        let Some(request) = pending.get(key) else { continue };
-        check_response(key, request, response)?;
-        checked.insert(key, JsonObject::clone(response));
+/// Checks the responses to the requests for input that the store knows. If one is invalid, none is delivered. The
+/// process of the task may have made others since, and checks the responses to them.
+fn check(task: &RemoteTask, responses: &InputResponses) -> RpcResult<()> {
+    for (key, response) in responses {
+        if let Some(request) = task.shown.input_requests.as_ref().and_then(|pending| pending.get(key)) {
+            check_response(key, request, response)?;
+        }
     }
-    Ok(checked)
+    Ok(())
 }
 
 /// Returns whether a text has the form of the ids of tasks. Others are not looked up.

@@ -39,6 +39,9 @@ impl SessionState<ServerRole> {
         Ok(match method {
             Method::ExtGetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
+                if let Some(job) = self.store_ended_task(inbound, &task_id) {
+                    return Ok(Some(job));
+                }
                 self.answer(inbound, move |shared| {
                     let tasks = shared.app.tasks();
                     Ok(GetTaskResult::from(tasks.fetch(&*tasks.find(&task_id, owner.as_deref())?)))

@@ -82,12 +82,14 @@ impl Tasks {
 
     /// Returns the state of a task for the store.
     pub(super) fn record_of(&self, task: &Task) -> TaskRecord {
+        // A change in between makes the state newer than its number, and is written again.
+        let revision = self.revision(task);
         let shown = At(&GetTaskResult::from(self.show(task)), Some(VERSION)).to_json();
         let shown = shown.as_ref().map_or("null", Json::get);
         let (owner, scopes) = (Value::from(task.owner.as_deref()), Value::from(task.scopes()));
         let state = format!(r#"{{"owner":{owner},"scopes":{scopes},"task":{shown}}}"#);
         let lifetime = task.expiry().map_or(UNLIMITED, |expiry| expiry.saturating_since(self.now()));
-        TaskRecord { id: task.id.clone(), state, lifetime: lifetime.max(Duration::from_secs(1)) }
+        TaskRecord { id: task.id.clone(), revision, state, lifetime: lifetime.max(Duration::from_secs(1)) }
     }
 }
 

@@ -12,7 +12,8 @@ use crate::driver_api::deferred::Deferred;
 /// [`ServiceBuilder::task_store`](crate::ServiceBuilder::task_store).
 ///
 /// The handler of a task runs in the process that began it. This process writes the state of its tasks to the store.
-/// Other processes read it there, and send commands through the store.
+/// Other processes read it there, and send commands through the store. A task without a limit of time is kept for 24
+/// hours after its last change.
 pub trait TaskStore: Send + Sync + 'static {
     /// Connects the store with the tasks of this process. It is called once, when the service is built.
     ///
@@ -20,8 +21,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// It stops when [`LocalTasks::is_gone`].
     fn attach(&self, tasks: LocalTasks);
 
-    /// Stores a new task, before its client learns its id.
-    fn create(&self, task: TaskRecord) -> Deferred<io::Result<()>>;
+    /// Stores a task before its client learns its id, and again before its client learns that it has ended.
+    fn put(&self, task: TaskRecord) -> Deferred<io::Result<()>>;
 
     /// Notes that the state of a task has changed, or that the task was removed. The store reads the state with
     /// [`LocalTasks::record`] later, as often as it likes, and writes it; if there is none, it removes the task.
@@ -46,6 +47,8 @@ pub trait TaskStore: Send + Sync + 'static {
 pub struct TaskRecord {
     /// The id: 32 hexadecimal digits.
     pub id: String,
+    /// The number of changes of the task so far. A state never replaces one with a higher number.
+    pub revision: u64,
     /// The state, as JSON. It contains the principal, and the result of an ended task.
     pub state: String,
     /// How long the store keeps the task from now on.

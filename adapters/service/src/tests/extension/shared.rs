@@ -13,7 +13,10 @@ use mcp_proto::{
 };
 use serde_json::{Value, json};
 
-use super::{begin, cancel, everything, get, modern, send_request, task_tool, until, until_status, update, works};
+use super::{
+    begin, cancel, everything, get, modern, send_as, send_request, task_tool, unlisten, until, until_status, update,
+    works,
+};
 use crate::tests::tasks::Gate;
 use crate::{
     driver_api::deferred::Deferred,
@@ -28,7 +31,7 @@ use crate::{
     util::lock::lock,
 };
 
-/// What all processes share.
+/// The content of the store, which all processes share.
 #[derive(Clone, Default)]
 struct Shared(Arc<Mutex<SharedState>>);
 
@@ -40,6 +43,10 @@ struct SharedState {
     /// The tasks whose state was not written yet, with their processes.
     changed: BTreeSet<(usize, String)>,
     is_full: bool,
+    /// Nothing is written in the background.
+    is_stalled: bool,
+    /// New tasks are not stored, and that does not fail.
+    never_responds: bool,
     lifetimes: Vec<Duration>,
 }
 
@@ -66,13 +73,16 @@ impl Shared {
 
     /// Writes the states that have changed, as a store does in the background.
     fn write(&self) {
+        if lock(&self.0).is_stalled {
+            return;
+        }
         let changed = std::mem::take(&mut lock(&self.0).changed);
         for (process, id) in changed {
             let local = lock(&self.0).processes[process].clone();
             let record = local.and_then(|local| local.record(&id));
             let mut state = lock(&self.0);
             match record {
-                Some(TaskRecord { id, state: text, lifetime }) => {
+                Some(TaskRecord { id, state: text, lifetime, .. }) => {
                     state.lifetimes.push(lifetime);
                     state.tasks.insert(id, (process, text));
                 }
@@ -92,8 +102,11 @@ impl TaskStore for Store {
         lock(&self.shared.0).processes.push(Some(tasks));
     }
 
-    fn create(&self, task: TaskRecord) -> Deferred<io::Result<()>> {
+    fn put(&self, task: TaskRecord) -> Deferred<io::Result<()>> {
         let mut state = lock(&self.shared.0);
+        if state.never_responds {
+            return Deferred::new(std::future::pending());
+        }
         if state.is_full {
             return Deferred::ready(Err(io::ErrorKind::QuotaExceeded.into()));
         }
@@ -195,6 +208,36 @@ fn other_processes_respond_to_input_requests() {
 }
 
 #[test]
+fn responses_to_unknown_input_requests_are_passed_on() {
+    let shared = Shared::default();
+    let [first, second] = [(); 2].map(|()| shared.process(echo().tool(asks())));
+    let (here, there) = (modern(&first), modern(&second));
+    lock(&shared.0).is_stalled = true;
+    let id = begin(&here, "asks");
+    let task = until_status(&here, &id, "input_required");
+    let key = task["inputRequests"].as_object().expect("requests").keys().next().expect("one").clone();
+    assert_eq!(get(&there, &id).expect("a task")["status"], "working");
+    update(&there, &id, json!({&key: {"roots": []}})).expect("a receipt");
+    assert_eq!(until_status(&here, &id, "completed")["result"]["content"][0]["text"], "0");
+}
+
+#[test]
+fn request_can_be_cancelled_while_its_task_is_stored() {
+    let (_open, gate) = Gate::new();
+    let shared = Shared::default();
+    let service = shared.process(echo().tool(works(&gate)));
+    let pair = modern(&service);
+    lock(&shared.0).never_responds = true;
+    let id = send_as(&pair, &everything(), "tools/call", json!({"name": "works"}));
+    pair.until(|| service.tasks().usage().0 == 1);
+    unlisten(&pair, &id);
+    pair.until(|| service.tasks().usage() == (0, 0));
+    lock(&shared.0).never_responds = false;
+    begin(&pair, "works");
+    assert_eq!(pair.answered(&id), None);
+}
+
+#[test]
 fn tasks_of_a_process_that_has_ended_have_failed() {
     let (open, gate) = Gate::new();
     let shared = Shared::default();
@@ -205,7 +248,7 @@ fn tasks_of_a_process_that_has_ended_have_failed() {
     until_status(&here, &ended, "completed");
     let (working, waiting) = (begin(&here, "works"), begin(&here, "asks"));
     until_status(&here, &waiting, "input_required");
-    shared.write();
+    // The end of the first one is stored, since a client knows of it.
     shared.kill(0);
     assert_eq!(get(&there, &ended).expect("a task")["result"]["content"][0]["text"], "done");
     for id in [&working, &waiting] {

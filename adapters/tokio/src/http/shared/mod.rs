@@ -61,7 +61,7 @@ pub struct RedisStore {
     channels: Arc<Channels>,
     process: Arc<Process>,
     changed: Arc<ChangedTasks>,
-    /// Runs what the store does in the background.
+    /// The runtime of the tasks in the background.
     runtime: Handle,
 }
 

@@ -6,7 +6,7 @@ use std::{
 };
 
 use mcp_service::driver_api::Random;
-use tokio::{runtime::Handle, task::JoinHandle, time::sleep};
+use tokio::{task::JoinHandle, time::sleep};
 
 use super::{RedisStore, millis};
 
@@ -49,8 +49,7 @@ impl Process {
         if renewal.is_some() {
             return;
         }
-        let Ok(runtime) = Handle::try_current() else { return };
-        let (name, store) = (self.name.clone(), store.without_process());
+        let (name, runtime, store) = (self.name.clone(), store.runtime.clone(), store.without_process());
         let renewed = store.clone();
         let task = runtime.spawn(async move {
             let mut pause = RENEWAL;
@@ -71,9 +70,7 @@ impl Drop for Process {
         let renewal = self.renewal.get_mut().unwrap_or_else(PoisonError::into_inner).take();
         let Some(Renewal { task, store }) = renewal else { return };
         task.abort();
-        if let Ok(runtime) = Handle::try_current() {
-            let left = store.run::<i64>(store.step("leave", &self.name));
-            runtime.spawn(async move { drop(left.await) });
-        }
+        let left = store.run::<i64>(store.step("leave", &self.name));
+        store.runtime.spawn(async move { drop(left.await) });
     }
 }

@@ -12,7 +12,7 @@
 --   :e:<id>          the last streams that have ended, the latest first
 --   :o:<id>          the processes of its last parts, by the number of the part
 --   :p:<process>     exists while the process renews it
---   :t:<task>        the process and the state of a task
+--   :t:<task>        the process of a task, its state, and how often that has changed
 --   :q:<process>     commands that wait for the tasks of a process: task, command
 --   :qb:<process>    their bytes
 --
@@ -171,9 +171,11 @@ local function commands(name) return prefix .. ':q:' .. name end
 local function command_bytes(name) return prefix .. ':qb:' .. name end
 
 if op == 'task' then
-    local name, life, lease, state = ARGV[6], ARGV[7], ARGV[8], ARGV[9]
+    local name, life, lease, revision, state = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10]
     redis.call('SET', process(name), '', 'PX', lease)
-    redis.call('HSET', task(id), 'process', name, 'state', state)
+    local before = redis.call('HGET', task(id), 'revision')
+    if before and tonumber(before) > revision then return 0 end
+    redis.call('HSET', task(id), 'process', name, 'revision', ARGV[9], 'state', state)
     redis.call('PEXPIRE', task(id), life)
     return 1
 elseif op == 'task-find' then

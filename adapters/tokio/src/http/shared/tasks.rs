@@ -2,9 +2,11 @@
 
 use std::{
     collections::BTreeSet,
-    future::Future,
-    io,
+    future::{Future, poll_fn},
+    io, mem,
+    pin::pin,
     sync::atomic::{AtomicBool, Ordering},
+    task::Poll,
     time::Duration,
 };
 
@@ -58,7 +60,7 @@ impl TaskStore for RedisStore {
         self.runtime.spawn(async move { store.run_tasks(&process, tasks).await });
     }
 
-    fn create(&self, task: TaskRecord) -> Deferred<io::Result<()>> {
+    fn put(&self, task: TaskRecord) -> Deferred<io::Result<()>> {
         let written = self.write_task(self.process.name(), &task);
         let store = self.clone();
         Deferred::new(async move {
@@ -69,7 +71,6 @@ impl TaskStore for RedisStore {
 
     fn changed(&self, id: &str) {
         self.changed.queue.update(|queue| queue.changed.insert(id.to_owned()));
-        self.wake_tasks(self.process.name());
     }
 
     fn find(&self, id: &str) -> Deferred<io::Result<Option<StoredTask>>> {
@@ -99,8 +100,8 @@ impl TaskStore for RedisStore {
 }
 
 impl RedisStore {
-    /// Waits until the states of all tasks are written. A process that ends calls it after its server has stopped:
-    /// tasks that have ended just before would count as failed otherwise.
+    /// Waits until the states of all tasks are written. A process that ends calls it after its server has stopped, and
+    /// before it drops the service: tasks that have ended just before would count as failed otherwise.
     ///
     /// It waits for as long as Redis does not respond, so limit the time. Dropping it changes nothing.
     pub async fn tasks_written(&self) {
@@ -113,14 +114,9 @@ impl RedisStore {
         format!("{}:tasks:{process}", self.tag())
     }
 
-    fn wake_tasks(&self, process: &str) {
-        let channel = self.task_channel(process);
-        self.channels.update(|channels| channels.get_mut(&channel).into_iter().for_each(|it| it.notifications += 1));
-    }
-
     fn write_task(&self, process: &str, task: &TaskRecord) -> impl Future<Output = io::Result<()>> + Send + 'static {
         let mut step = self.step("task", &task.id);
-        step.add(process).add(millis(task.lifetime)).add(millis(LEASE)).add(&task.state);
+        step.add(process).add(millis(task.lifetime)).add(millis(LEASE)).add(task.revision).add(&task.state);
         let written = self.run::<i64>(step);
         async move { written.await.map(drop) }
     }
@@ -141,31 +137,45 @@ impl RedisStore {
                 sleep(RETRY).await;
                 continue;
             }
-            let _ = timeout(CHECK, follower.wait_for_more_than(notifications)).await;
+            let mut changed = pin!(self.changed.queue.wait_for(|queue| (!queue.changed.is_empty()).then_some(())));
+            let mut commands = pin!(follower.wait_for_more_than(notifications));
+            let either = poll_fn(|cx| match changed.as_mut().poll(cx) {
+                Poll::Ready(()) => Poll::Ready(()),
+                Poll::Pending => commands.as_mut().poll(cx),
+            });
+            let _ = timeout(CHECK, either).await;
         }
+        // Nothing is left to be written: the tasks went with the service.
+        self.changed.queue.update(|queue| *queue = Queue::default());
     }
 
-    /// Writes the tasks that have changed, and removes those that the service has removed.
+    /// Writes the tasks that have changed so far, and removes those that the service has removed.
     async fn write_changed(&self, process: &str, tasks: &LocalTasks) -> io::Result<()> {
         let queue = &self.changed.queue;
-        loop {
-            let next = queue.update(|queue| {
-                let next = queue.changed.pop_first();
-                queue.is_writing = next.is_some();
-                next
-            });
-            let Some(id) = next else { return Ok(()) };
-            let written = match tasks.record(&id) {
+        let mut changed = queue.update(|queue| {
+            queue.is_writing = !queue.changed.is_empty();
+            mem::take(&mut queue.changed)
+        });
+        let mut result = Ok(());
+        while let Some(id) = changed.pop_first() {
+            result = match tasks.record(&id) {
                 Some(task) => self.write_task(process, &task).await,
                 // The tasks of a service that has ended stay as they are.
                 None if tasks.is_gone() => Ok(()),
                 None => self.run::<i64>(self.step("task-remove", &id)).await.map(drop),
             };
-            if let Err(error) = written {
-                queue.update(|queue| queue.changed.insert(id));
-                return Err(error);
+            if result.is_err() {
+                changed.insert(id);
+                break;
             }
         }
+        if !changed.is_empty() || queue.read(|queue| queue.is_writing) {
+            queue.update(|queue| {
+                queue.changed.append(&mut changed);
+                queue.is_writing = false;
+            });
+        }
+        result
     }
 
     /// Passes on the commands for tasks of this process.

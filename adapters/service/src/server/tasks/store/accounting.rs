@@ -22,7 +22,8 @@ impl Tasks {
     /// Releases the size of a task that was removed from the table.
     pub(super) fn release(&self, table: &mut Table, task: &Task) {
         self.resize(task, &mut lock(&task.state), 0);
-        self.note_change(task);
+        // The store removes it.
+        self.store.iter().for_each(|store| store.changed(&task.id));
         task.share.remove_task();
         table.shares.remove_if_empty(&task.share);
     }

@@ -66,14 +66,15 @@ impl Tasks {
         self.notify_session(task, state, Arc::as_ptr(session), conn);
     }
 
-    /// Lets the store write the state of a task, or remove it.
-    pub(in crate::server::tasks) fn note_change(&self, task: &Task) {
-        self.store.iter().for_each(|store| store.changed(task.id()));
-    }
-
     /// Notifies the subscriptions to a task, and the store, of its status.
     pub(crate) fn notify_subscribers(&self, task: &Task) {
-        self.note_change(task);
+        if let Some(store) = &self.store {
+            let state = &mut *lock(&task.state);
+            if state.noted != state.revision {
+                state.noted = state.revision;
+                store.changed(&task.id);
+            }
+        }
         let sessions: Vec<_> = {
             let mut state = lock(&task.state);
             state.subscribers.retain(|subscriber| subscriber.session.strong_count() > 0);

@@ -75,6 +75,10 @@ struct TaskState {
     updated: Timestamp,
     /// The number of changes.
     revision: u64,
+    /// The last change that the store was told of.
+    noted: u64,
+    /// Set when the state of the ended task is in the store.
+    is_stored: bool,
     /// The pending requests for input, oldest first.
     pending_inputs: Vec<PendingInput>,
     /// The number of requests for input so far.
@@ -143,6 +147,8 @@ impl Tasks {
                 message: None,
                 updated: now,
                 revision: 0,
+                noted: 0,
+                is_stored: false,
                 pending_inputs: Vec::new(),
                 input_request_count: 0,
                 outcome: None,
@@ -185,6 +191,22 @@ impl Tasks {
     /// Returns the task with this id, whatever its principal is.
     pub(super) fn any(&self, id: &str) -> Option<Arc<Task>> {
         lock(&self.table).tasks.get(id).cloned()
+    }
+
+    /// Returns whether a task has ended, and its state may not be in the store yet.
+    pub(super) fn needs_storing(&self, task: &Task) -> bool {
+        let state = lock(&task.state);
+        self.store.is_some() && state.status.is_terminal() && !state.is_stored
+    }
+
+    /// Notes that the state of an ended task is in the store.
+    pub(super) fn mark_stored(&self, task: &Task) {
+        lock(&task.state).is_stored = true;
+    }
+
+    /// Returns the number of changes of a task.
+    pub(super) fn revision(&self, task: &Task) -> u64 {
+        lock(&task.state).revision
     }
 
     /// Returns the time at which the next task expires.
