@@ -47,6 +47,13 @@ impl RequestId {
     ///
     /// `token` is one valid JSON value without white space around it.
     pub(crate) fn from_token(token: &str) -> Option<Self> {
+        // Most ids are short integers.
+        if let digits @ [b'1'..=b'9', ..] = token.as_bytes()
+            && digits.len() < size_of::<u64>()
+            && digits.iter().fold(true, |are_digits, byte| are_digits & byte.is_ascii_digit())
+        {
+            return Some(Self { text: SmallVec::from_slice(digits), form: Form::Integer });
+        }
         let form = match token.as_bytes() {
             [b'"', inner @ .., _] => {
                 if inner.contains(&b'\\') {

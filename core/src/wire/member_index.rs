@@ -37,7 +37,7 @@ impl Default for Index {
 }
 
 /// The ranges of a name and of a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Span {
     name: [u16; 2],
     value: [u16; 2],
@@ -75,6 +75,12 @@ impl Index {
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
+    /// Returns whether the object with this text, which has the members of `run`, is known to have no others besides one
+    /// with this name.
+    pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {
+        self.len == run.len || self.len == run.len + 1 && self.find(text, other).is_some()
+    }
+
     /// Returns the value of the last member with this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
         let is_named = |span: &&Span| text.as_bytes().get(range(span.name)) == Some(name.as_bytes());
@@ -95,6 +101,31 @@ fn part(text: &str, span: [u16; 2]) -> Option<&str> {
 pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
     let from = part.as_ptr().addr().checked_sub(text.as_ptr().addr())?;
     Some(from..from + part.len())
+}
+
+/// The positions of adjacent members, from the beginning of the first one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    spans: [Span; MAX_MEMBERS],
+    len: u8,
+}
+
+impl Run {
+    /// Adds a member whose name and value have these positions in an object. The run begins at `from`. Returns `false`
+    /// if that is not possible.
+    pub(super) fn add(&mut self, from: usize, name: &Range<usize>, value: &Range<usize>) -> bool {
+        let span = |range: &Range<usize>| {
+            Some([u16::try_from(range.start.checked_sub(from)?).ok()?, u16::try_from(range.end - from).ok()?])
+        };
+        match (self.spans.get_mut(usize::from(self.len)), span(name), span(value)) {
+            (Some(free), Some(name), Some(value)) => {
+                *free = Span { name, value };
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
 }
 
 /// Builds an [`Index`].
@@ -125,6 +156,23 @@ impl Indexing {
                 self.index.len += 1;
             }
             _ => self.gave_up = true,
+        }
+    }
+
+    /// Adds the members of a run that begins at this position.
+    #[inline(always)]
+    pub(super) fn add_run(&mut self, run: &Run, left: usize) {
+        // As in `add`, a position that does not fit is detected at the end.
+        let offset = (self.left - left) as u16;
+        let moved = |place: [u16; 2]| place.map(|at| at.wrapping_add(offset));
+        for Span { name, value } in &run.spans[..usize::from(run.len)] {
+            match self.index.spans.get_mut(usize::from(self.index.len)) {
+                Some(free) => {
+                    *free = Span { name: moved(*name), value: moved(*value) };
+                    self.index.len += 1;
+                }
+                None => self.gave_up = true,
+            }
         }
     }
 

@@ -3,7 +3,7 @@
 use alloc::borrow::Cow;
 
 use super::{
-    ErrorCode, ErrorObject, Json, RawJson, RequestId,
+    ErrorCode, ErrorObject, Json, RawJson, Repeated, RepeatedMembers, Repetition, RequestId,
     scan::{ScanError, Scanner, StringToken},
     sole::{self, Seen},
     text::string,
@@ -175,7 +175,9 @@ impl Member {
 
 /// The members of the envelope, as found.
 #[derive(Default)]
-struct Envelope<'a> {
+struct Envelope<'a, 'r> {
+    repeated: Repeated<'r>,
+    repetition: Repetition,
     jsonrpc: Option<&'a str>,
     id: Option<&'a str>,
     method: Option<&'a str>,
@@ -184,9 +186,9 @@ struct Envelope<'a> {
     error: Option<&'a str>,
     /// The member `_meta` of the params.
     meta: Option<RawJson<'a>>,
-    /// The positions of the members of the params or of the result.
+    /// The positions of the members of the params; of the result only the checks that it has passed.
     members: Index,
-    /// The method, if it is a string, has no escapes.
+    /// The method is a string without escapes, and its quotes are omitted.
     method_is_plain: bool,
     duplicate: bool,
     /// A member that decides occurs twice in the params, in the result or in `_meta`.
@@ -195,7 +197,7 @@ struct Envelope<'a> {
     cut_in_response: bool,
 }
 
-impl<'a> Envelope<'a> {
+impl<'a> Envelope<'a, '_> {
     fn slot(&mut self, member: Member) -> &mut Option<&'a str> {
         match member {
             Member::Version => &mut self.jsonrpc,
@@ -210,7 +212,7 @@ impl<'a> Envelope<'a> {
     /// Reads the members behind the opening brace. On failure, the members before it are kept.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
-        while !scanner.eat(b'}') {
+        loop {
             let member = match Member::compact(scanner, first) {
                 Some(Member::Version) => {
                     self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
@@ -235,8 +237,18 @@ impl<'a> Envelope<'a> {
                 let passed = scanner.pass(1);
                 self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
                 let is_plain = passed?;
-                if member == Some(Member::Method) {
-                    self.method_is_plain = is_plain;
+                match member {
+                    // A short string without escapes, whose quotes are omitted. A number has no quotes.
+                    Some(Member::Method) if is_plain => match scanner.inside_quotes(start) {
+                        Some(method) => {
+                            self.duplicate |= self.method.replace(method).is_some();
+                            self.method_is_plain = true;
+                            continue;
+                        }
+                        None => self.method_is_plain = false,
+                    },
+                    Some(Member::Method) => self.method_is_plain = false,
+                    _ => {}
                 }
                 scanner.since(start)
             };
@@ -250,12 +262,17 @@ impl<'a> Envelope<'a> {
     /// Steps over the params and stores the offsets of their members, and of those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let mut twice = false;
-        let params = read_object(scanner, 1, |scanner, name| {
+        let params = read_object::<true>(scanner, 1, None, |scanner, name| {
             if !name.is("_meta") {
                 return scanner.pass(2).map(drop);
             }
             self.meta = Some(if scanner.peek() == Some(b'{') {
-                let meta = read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?;
+                let meta = read_object::<true>(scanner, 2, self.repeated.meta, |scanner, _| scanner.pass(3).map(drop))?;
+                let repeated = self.repeated.meta.filter(|_| meta.repeats);
+                self.repetition = repeated.map_or(Repetition::default(), |repeated| Repetition {
+                    is_found: true,
+                    has_others: !meta.members.has_only(meta.text, repeated.run(), "progressToken"),
+                });
                 twice |= meta.twice;
                 RawJson::indexed(meta.text, meta.members)
             } else {
@@ -268,19 +285,20 @@ impl<'a> Envelope<'a> {
         Ok(params.text)
     }
 
-    /// Steps over the result and stores the offsets of its members.
+    /// Steps over the result. The positions of its members are not stored: most results are decoded as a whole.
     fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         // Set until the result is complete: a text that ends before was cut inside of a response.
         self.cut_in_response = true;
         let mut twice = false;
-        let result = read_object(scanner, 1, |scanner, name| {
+        let result = read_object::<false>(scanner, 1, self.repeated.result, |scanner, name| {
             if scanner.peek() == Some(b'{') && name.is("_meta") {
-                twice |= read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?.twice;
+                twice |= read_object::<false>(scanner, 2, None, |scanner, _| scanner.pass(3).map(drop))?.twice;
                 return Ok(());
             }
             scanner.pass(2).map(drop)
         })?;
         self.cut_in_response = false;
+        self.repetition = Repetition { is_found: result.repeats, has_others: true };
         self.duplicate_param |= twice | result.twice;
         self.members = result.members.validated(Validated::Meta);
         Ok(result.text)
@@ -292,7 +310,9 @@ impl<'a> Envelope<'a> {
         let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
         let subject = match (self.method, self.id) {
             (None, _) if response => id.map_or(MalformedSubject::Nothing, MalformedSubject::Response),
-            (Some(method), None) if method.starts_with('"') && !response => MalformedSubject::Nothing,
+            (Some(method), None) if (self.method_is_plain || method.starts_with('"')) && !response => {
+                MalformedSubject::Nothing
+            }
             _ => id.map_or(MalformedSubject::Unreadable, MalformedSubject::Request),
         };
         Malformed { kind, subject }
@@ -311,14 +331,8 @@ impl<'a> Envelope<'a> {
         }
         match (self.method, self.id, self.result, self.error) {
             (Some(method), id, None, None) => {
-                let method = match method.len().checked_sub(1) {
-                    // `end` is the position of the closing quote.
-                    Some(end) if self.method_is_plain && method.starts_with('"') => Cow::Borrowed(&method[1..end]),
-                    _ => match string(method) {
-                        Some(method) => method,
-                        None => return fail(MalformedKind::Method),
-                    },
-                };
+                let method = if self.method_is_plain { Some(Cow::Borrowed(method)) } else { string(method) };
+                let Some(method) = method else { return fail(MalformedKind::Method) };
                 let id = match id.map(RequestId::from_token) {
                     Some(None) => return fail(MalformedKind::Id),
                     Some(id) => id,
@@ -367,12 +381,17 @@ fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Op
         b'_' => (scanner.eat_name(begins, b"\"_meta\":"), const { sole::bit(b"_meta") }),
         b'n' => (scanner.eat_name(begins, b"\"name\":"), const { sole::bit(b"name") }),
         b'a' => (scanner.eat_name(begins, b"\"arguments\":"), const { sole::bit(b"arguments") }),
-        b'p' => (scanner.eat_name(begins, b"\"progressToken\":"), const { sole::bit(b"progressToken") }),
+        b'p' => match scanner.eat_name(begins, b"\"progressToken\":") {
+            None => (scanner.eat_name(begins, b"\"progress\":"), const { sole::bit(b"progress") }),
+            token => (token, const { sole::bit(b"progressToken") }),
+        },
+        b't' => (scanner.eat_name(begins, b"\"total\":"), const { sole::bit(b"total") }),
+        b'm' => (scanner.eat_name(begins, b"\"message\":"), const { sole::bit(b"message") }),
         b'c' => (scanner.eat_name(begins, b"\"content\":"), const { sole::bit(b"content") }),
         _ => return None,
     };
     if name.is_some() {
-        seen.add_bit(bit);
+        seen.add_bits(bit);
     }
     name
 }
@@ -384,11 +403,11 @@ fn next_param<'a>(
     first: bool,
     seen: &mut Seen,
 ) -> Result<Option<StringToken<'a>>, ScanError> {
-    if scanner.eat(b'}') {
-        return Ok(None);
-    }
     if let Some(usual) = usual_name(scanner, first, seen) {
         return Ok(Some(usual));
+    }
+    if scanner.eat(b'}') {
+        return Ok(None);
     }
     let name = scanner.next_member(first)?;
     if let Some(name) = name {
@@ -403,26 +422,49 @@ struct Passed<'a> {
     members: Index,
     /// A member that [decides](super::sole) occurs twice.
     twice: bool,
+    /// It has the repeated members.
+    repeats: bool,
 }
 
-/// Steps over an object inside of `outer` brackets, over each value with `pass`. Returns the positions of its members.
+/// The number of members of an object before which repeated members are looked for.
+const TRIES: u8 = 2;
+
+/// Steps over an object inside of `outer` brackets, over each value with `pass`. Returns the positions of its members if
+/// `INDEXED` is true.
 #[inline(always)]
-fn read_object<'a>(
+fn read_object<'a, const INDEXED: bool>(
     scanner: &mut Scanner<'a>,
     outer: u32,
+    repeated: Option<&RepeatedMembers>,
     mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
 ) -> Result<Passed<'a>, ScanError> {
     let start = scanner.position();
     let (mut first, mut members, mut seen) = (true, Indexing::new(scanner.left()), Seen::default());
     scanner.open(b'{', outer)?;
-    while let Some(name) = next_param(scanner, first, &mut seen)? {
+    let (mut tries, mut repeats) = (0, false);
+    loop {
+        if let Some(repeated) = repeated.filter(|_| tries < TRIES) {
+            tries += 1;
+            let left = scanner.left();
+            if scanner.eat_members(repeated.text(), first) {
+                seen.add_bits(repeated.names());
+                if INDEXED {
+                    // They begin after the comma.
+                    members.add_run(repeated.run(), left - usize::from(!first));
+                }
+                (first, tries, repeats) = (false, TRIES, true);
+            }
+        }
+        let Some(name) = next_param(scanner, first, &mut seen)? else { break };
         first = false;
         let from = scanner.left();
         pass(scanner, name)?;
-        members.add(name, [from, scanner.left()]);
+        if INDEXED {
+            members.add(name, [from, scanner.left()]);
+        }
     }
     let (members, text) = (members.end(scanner.left()).validated(Validated::Names), scanner.since(start));
-    Ok(Passed { text, members, twice: seen.repeats(text) })
+    Ok(Passed { text, members, twice: seen.repeats(text), repeats })
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {
@@ -462,9 +504,19 @@ impl<'a> Message<'a> {
     /// An array is a
     /// [`MalformedKind::Array`]: see [`ArrayIter`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
+        Self::parse_repeating(text, max_depth, Repeated::default()).map(|(message, _)| message)
+    }
+
+    /// Reads one message as [`parse`](Self::parse) does, and looks for members that the peer repeats: those of earlier
+    /// messages that were read with the same `max_depth`.
+    pub(crate) fn parse_repeating(
+        text: &'a str,
+        max_depth: u32,
+        repeated: Repeated<'_>,
+    ) -> Result<(Self, Repetition), Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
-        let mut envelope = Envelope::default();
+        let mut envelope = Envelope { repeated, ..Envelope::default() };
         let outcome = if scanner.peek() == Some(b'{') {
             scanner.open(b'{', 0).and_then(|()| envelope.read(&mut scanner))
         } else {
@@ -481,7 +533,7 @@ impl<'a> Message<'a> {
             }
         };
         match outcome {
-            Ok(()) => envelope.classify(),
+            Ok(()) => envelope.classify().map(|message| (message, envelope.repetition)),
             Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(MalformedKind::TooDeep)),
             // Members before a syntax error may have another meaning.
             Err(ScanError) => Err(Envelope::default().malformed(MalformedKind::Syntax(scanner.position()))),

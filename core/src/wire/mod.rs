@@ -14,6 +14,7 @@ mod offsets;
 mod one_line;
 mod raw;
 pub(crate) mod reader;
+mod repeated;
 pub(crate) mod scan;
 mod sole;
 mod string_scan;
@@ -30,4 +31,5 @@ pub use message::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message
 #[cfg(feature = "http")]
 pub(crate) use offsets::MessageOffsets;
 pub use raw::{OwnedRawJson, RawJson, RawJsonBuffer, decode_params};
+pub(crate) use repeated::{Repeated, RepeatedMembers, Repetition, RunPlace};
 pub use text::{quote, text};

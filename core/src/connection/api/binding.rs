@@ -7,7 +7,7 @@ use crate::{
     connection::{
         api::{ClientRole, Connection, ServerRole},
         engine::{Engine, RoleState},
-        state::{streams::Downstream, tags::CallTag},
+        state::{stateless_request::ResultHead, streams::Downstream, tags::CallTag},
         types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions},
     },
     protocol::{Era, Method, Phase},
@@ -59,6 +59,11 @@ impl Connection<ServerRole> {
     /// there is no room for more.
     pub(crate) fn set_downstream(&mut self, bytes: usize, full: bool) {
         self.engine.streams.downstream = Downstream { bytes, full };
+    }
+
+    /// Sets the beginning of the results of requests of the modern era, so that it is not encoded for each connection.
+    pub(crate) fn set_result_head(&mut self, head: Option<ResultHead>) {
+        self.engine.result_head = head;
     }
 
     /// Returns the number of bytes that wait to be written or for the rest of their batch.
@@ -168,21 +173,15 @@ impl Connection<ClientRole> {
     /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.
     pub(crate) fn request_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
-        let call = self.engine.start(
-            now,
-            Priority::Control,
-            Method::ListTools.as_str(),
-            CallTag::CancelTask,
-            options,
-            |out| {
+        let call =
+            self.engine.start(now, Priority::Control, &Method::ListTools.into(), CallTag::CancelTask, options, |out| {
                 if let Some(cursor) = cursor {
                     out.extend_from_slice(b"{\"cursor\":");
                     encode::text(out, cursor);
                     out.push(b'}');
                 }
                 Ok(())
-            },
-        );
+            });
         call.ok().map(CallId::as_u64)
     }
 }

@@ -17,7 +17,9 @@ use crate::{
             input_pause::{Pause, RefusedSends},
             keepalive::KeepaliveState,
             list_changes::ListChanges,
+            repeated_parts::RepeatedParts,
             retries::Retries,
+            stateless_request::ResultHead,
             streams::Streams,
             subscriptions::Subscriptions,
             tags::{CallTag, RequestTag},
@@ -56,6 +58,9 @@ pub(crate) struct Engine {
     pub(crate) task_progress: TaskProgressTable,
     pub(crate) subscriptions: LazyBox<Subscriptions>,
     pub(crate) retries: LazyBox<Retries>,
+    pub(crate) repeated: LazyBox<RepeatedParts>,
+    /// The beginning of the results of requests of the modern era (servers), from the first such request on.
+    pub(crate) result_head: Option<ResultHead>,
     pub(crate) cache: LazyBox<Cache>,
     /// The latest time that the driver passed in.
     pub(crate) clock: Timestamp,
@@ -103,6 +108,8 @@ impl Engine {
             task_progress: TaskProgressTable::default(),
             subscriptions: LazyBox::default(),
             retries: LazyBox::default(),
+            repeated: LazyBox::default(),
+            result_head: None,
             cache: LazyBox::default(),
             clock: now,
             drain: None,
@@ -143,7 +150,7 @@ impl Engine {
     /// Returns the revision of a request of the peer.
     pub(crate) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
         let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.stateless.as_ref());
-        modern.map(|modern| modern.version).or(self.version)
+        modern.map(|modern| modern.version()).or(self.version)
     }
 
     /// Returns the method of a name in the era of this connection.
@@ -309,6 +316,7 @@ impl Engine {
     pub(crate) fn shrink(&mut self) {
         self.outbox.shrink();
         self.requests.shrink();
+        self.repeated = LazyBox::default();
         if self.streams.has_none() {
             self.streams = LazyBox::default();
         }

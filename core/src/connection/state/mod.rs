@@ -9,6 +9,7 @@ pub(crate) mod input_round;
 pub(crate) mod keepalive;
 pub(crate) mod list_changes;
 pub(crate) mod outgoing_meta;
+pub(crate) mod repeated_parts;
 pub(crate) mod retries;
 pub(crate) mod stateless_request;
 pub(crate) mod streams;

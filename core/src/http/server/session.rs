@@ -21,7 +21,9 @@ use super::{
 };
 use crate::{
     collections::{LazyBox, SeqMap},
-    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
+    connection::{
+        CloseReason, Connection, Event, ResultHead, SendError, Server, ServerConfig, ServerRole, SessionSnapshot,
+    },
     http::{AuthRefusal, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
@@ -161,10 +163,13 @@ impl Session {
         now: Timestamp,
         config: &Arc<ServerConfig>,
         options: &Arc<EndpointOptions>,
-        place: Arc<()>,
+        (place, head): (Arc<()>, Option<&ResultHead>),
         client: &Arc<Client>,
     ) -> Self {
-        Self::new(now, config, options, SessionKind::Modern { refused: None, _place: place }, client)
+        let kind = SessionKind::Modern { refused: None, _place: place };
+        let mut session = Self::new(now, config, options, kind, client);
+        session.conn.set_result_head(head.cloned());
+        session
     }
 
     pub(super) fn streamable(

@@ -8,6 +8,7 @@ use crate::{
         engine::{Engine, RoleState},
         state::{
             batch::{BatchEntry, EntryOwner},
+            stateless_request::ResultHead,
             tags::RequestTag,
         },
         types::SendError,
@@ -60,7 +61,7 @@ impl Engine {
         // A batch leaves after all notifications.
         if entry.tag.batch.is_none() {
             let mut text = Vec::new();
-            append_response(&mut text, entry, &self.role_state, answer)?;
+            append_response(&mut text, entry, (&self.role_state, self.result_head.as_ref()), answer)?;
             if text.len() > self.limits().frame_bytes {
                 return Err(SendError::TooLarge);
             }
@@ -93,9 +94,9 @@ impl Engine {
     /// Queues the response to an open request without checking for room in the outbox.
     pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
-        let Self { requests, outbox, role_state, .. } = self;
+        let Self { requests, outbox, role_state, result_head, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
-        let encode = |out: &mut Vec<u8>| append_response(out, entry, role_state, answer);
+        let encode = |out: &mut Vec<u8>| append_response(out, entry, (&*role_state, result_head.as_ref()), answer);
         let level = entry.tag.level.filter(|_| answer.is_ok());
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
@@ -130,20 +131,21 @@ impl Engine {
 fn append_response(
     out: &mut Vec<u8>,
     entry: &Entry<RequestTag>,
-    role_state: &RoleState,
+    (role_state, head): (&RoleState, Option<&ResultHead>),
     answer: Answer<'_>,
 ) -> Result<(), SendError> {
     match answer {
         Ok(result) => {
             encode::open_response(out, &entry.id);
-            match &entry.tag.stateless {
-                Some(modern) => modern.append(out, role_state.server_info(), result)?,
-                None => result(out)?,
+            match (&entry.tag.stateless, head, role_state.server_info()) {
+                (Some(modern), Some(head), _) => modern.append(out, head, result)?,
+                (Some(modern), None, Some(server)) => modern.append(out, &ResultHead::new(server)?, result)?,
+                (Some(_), None, None) | (None, _, _) => result(out)?,
             }
             out.push(b'}');
         }
         Err(error) => {
-            let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
+            let code = entry.tag.stateless.as_ref().map(|modern| modern.version().error_code(error.code.0));
             match code.map(ErrorCode).filter(|code| *code != error.code) {
                 Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
                 None => encode::error(out, Ok(&entry.id), error),

@@ -121,7 +121,7 @@ impl Engine {
         // A ping has no params, and a subscription makes no progress.
         options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
-        let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
+        let call = self.start(now, Priority::Request, method, tag, options, params)?;
         if let Some(again) = listening {
             self.retries.change(call, |retry| retry.listening = Some(Box::new(ClientSubscription::new(again))));
         }
@@ -133,7 +133,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         priority: Priority,
-        method: &str,
+        method: &MethodName<'_>,
         tag: CallTag,
         options: RequestOptions,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
@@ -146,7 +146,7 @@ impl Engine {
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
         let meta = OutgoingMeta { modern, extra: &extra, token: options.progress.then_some(id) };
         let queued = self.outbox.push(priority, FrameOwner::Call(id), max_len, |out| {
-            encode::open_request(out, id.as_u64(), method);
+            encode::open_request(out, id.as_u64(), method.as_str());
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
@@ -173,7 +173,7 @@ impl Engine {
             self.calls.note_own(call);
         }
         if keep {
-            self.retries.begin(call, MethodName::new(method).into_owned(), retry, extra);
+            self.retries.begin(call, method.clone().into_owned(), retry, extra);
         }
         Ok(call)
     }

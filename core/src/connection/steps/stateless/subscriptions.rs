@@ -70,7 +70,7 @@ impl Engine {
             }
         };
         let requested = self.honoured(requested);
-        let declared = tag.stateless.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
+        let declared = tag.stateless.as_ref().map(|modern| modern.client.declared).unwrap_or_default();
         if requested.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
             let missing = [Capability::TasksExtension].into_iter().collect();
             self.refuse(origin, Some(&id), &MissingRequiredClientCapability::error(missing));
