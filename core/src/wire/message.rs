@@ -178,12 +178,8 @@ impl Member {
 struct Envelope<'a, 'r> {
     repeated: Repeated<'r>,
     repetition: Repetition,
-    jsonrpc: Option<&'a str>,
-    id: Option<&'a str>,
-    method: Option<&'a str>,
-    params: Option<&'a str>,
-    result: Option<&'a str>,
-    error: Option<&'a str>,
+    /// The values, in the order of [`Member`].
+    values: [Option<&'a str>; 6],
     /// The member `_meta` of the params.
     meta: Option<RawJson<'a>>,
     /// The positions of the members of the params; of the result only the checks that it has passed.
@@ -198,15 +194,15 @@ struct Envelope<'a, 'r> {
 }
 
 impl<'a> Envelope<'a, '_> {
-    fn slot(&mut self, member: Member) -> &mut Option<&'a str> {
-        match member {
-            Member::Version => &mut self.jsonrpc,
-            Member::Id => &mut self.id,
-            Member::Method => &mut self.method,
-            Member::Params => &mut self.params,
-            Member::Result => &mut self.result,
-            Member::Error => &mut self.error,
-        }
+    #[inline(always)]
+    const fn get(&self, member: Member) -> Option<&'a str> {
+        self.values[member as usize]
+    }
+
+    /// Sets the value of a member.
+    #[inline(always)]
+    fn set(&mut self, member: Member, value: &'a str) {
+        self.duplicate |= self.values[member as usize].replace(value).is_some();
     }
 
     /// Reads the members behind the opening brace. On failure, the members before it are kept.
@@ -215,7 +211,7 @@ impl<'a> Envelope<'a, '_> {
         loop {
             let member = match Member::compact(scanner, first) {
                 Some(Member::Version) => {
-                    self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
+                    self.set(Member::Version, "\"2.0\"");
                     first = false;
                     continue;
                 }
@@ -241,7 +237,7 @@ impl<'a> Envelope<'a, '_> {
                     // A short string without escapes, whose quotes are omitted. A number has no quotes.
                     Some(Member::Method) if is_plain => match scanner.inside_quotes(start) {
                         Some(method) => {
-                            self.duplicate |= self.method.replace(method).is_some();
+                            self.set(Member::Method, method);
                             self.method_is_plain = true;
                             continue;
                         }
@@ -253,7 +249,7 @@ impl<'a> Envelope<'a, '_> {
                 scanner.since(start)
             };
             if let Some(member) = member {
-                self.duplicate |= self.slot(member).replace(value).is_some();
+                self.set(member, value);
             }
         }
         scanner.expect_end()
@@ -305,10 +301,10 @@ impl<'a> Envelope<'a, '_> {
     }
 
     fn malformed(&self, kind: MalformedKind) -> Malformed {
-        let response = self.result.is_some() || self.error.is_some() || self.cut_in_response;
+        let response = self.get(Member::Result).is_some() || self.get(Member::Error).is_some() || self.cut_in_response;
         // With a duplicate member the message is ambiguous, so its id is not used.
-        let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
-        let subject = match (self.method, self.id) {
+        let id = if self.duplicate { None } else { self.get(Member::Id).and_then(RequestId::from_token) };
+        let subject = match (self.get(Member::Method), self.get(Member::Id)) {
             (None, _) if response => id.map_or(MalformedSubject::Nothing, MalformedSubject::Response),
             (Some(method), None) if (self.method_is_plain || method.starts_with('"')) && !response => {
                 MalformedSubject::Nothing
@@ -326,10 +322,12 @@ impl<'a> Envelope<'a, '_> {
         if self.duplicate_param {
             return fail(MalformedKind::DuplicateParam);
         }
-        if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        if self.get(Member::Version) != Some("\"2.0\"")
+            && self.get(Member::Version).and_then(string).as_deref() != Some("2.0")
+        {
             return fail(MalformedKind::Version);
         }
-        match (self.method, self.id, self.result, self.error) {
+        match (self.get(Member::Method), self.get(Member::Id), self.get(Member::Result), self.get(Member::Error)) {
             (Some(method), id, None, None) => {
                 let method = if self.method_is_plain { Some(Cow::Borrowed(method)) } else { string(method) };
                 let Some(method) = method else { return fail(MalformedKind::Method) };
@@ -338,7 +336,7 @@ impl<'a> Envelope<'a, '_> {
                     Some(id) => id,
                     None => None,
                 };
-                let params = match self.params {
+                let params = match self.get(Member::Params) {
                     None | Some("null") => None,
                     Some(params) if params.starts_with('{') => Some(RawJson::indexed(params, self.members)),
                     Some(_) => return fail(MalformedKind::Params),
@@ -350,7 +348,9 @@ impl<'a> Envelope<'a, '_> {
             }
             (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
                 // A response has no params. If there are some, the index may be theirs.
-                Some(id) if self.params.is_some() => Ok(Message::Response { id, result: RawJson::trusted(result) }),
+                Some(id) if self.get(Member::Params).is_some() => {
+                    Ok(Message::Response { id, result: RawJson::trusted(result) })
+                }
                 Some(id) => Ok(Message::Response { id, result: RawJson::indexed(result, self.members) }),
                 None => fail(MalformedKind::Id),
             },
@@ -550,7 +550,7 @@ impl<'a> Message<'a> {
         match envelope.malformed(MalformedKind::Shape) {
             // The kind of the message may depend on members behind the cut.
             Malformed { subject: MalformedSubject::Request(_) | MalformedSubject::Unreadable, kind }
-                if envelope.method.is_none() =>
+                if envelope.get(Member::Method).is_none() =>
             {
                 Malformed { subject: MalformedSubject::Nothing, kind }
             }

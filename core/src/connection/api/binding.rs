@@ -63,7 +63,7 @@ impl Connection<ServerRole> {
 
     /// Sets the beginning of the results of requests of the modern era, so that it is not encoded for each connection.
     pub(crate) fn set_result_head(&mut self, head: Option<ResultHead>) {
-        self.engine.result_head = head;
+        self.engine.modern.result_head = head;
     }
 
     /// Returns the number of bytes that wait to be written or for the rest of their batch.

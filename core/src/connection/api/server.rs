@@ -88,10 +88,10 @@ impl Connection<ServerRole> {
         let has_stream = arrival.is_some_and(|arrival| arrival.stream.is_some());
         if let Some(modern) = &entry.tag.stateless {
             return Some(RequestContext {
-                version: modern.version(),
-                client_capabilities: &modern.client.capabilities,
-                client_info: modern.client.info.as_ref(),
-                log_level: modern.log_level,
+                version: modern.version,
+                client_capabilities: &modern.capabilities,
+                client_info: modern.info.as_ref(),
+                log_level: entry.tag.log_level,
                 progress_token,
                 trace,
                 principal,

@@ -17,11 +17,10 @@ use crate::{
             input_pause::{Pause, RefusedSends},
             keepalive::KeepaliveState,
             list_changes::ListChanges,
+            modern::ModernState,
             repeated_parts::RepeatedParts,
             retries::Retries,
-            stateless_request::ResultHead,
             streams::Streams,
-            subscriptions::Subscriptions,
             tags::{CallTag, RequestTag},
             task_progress::TaskProgressTable,
         },
@@ -56,11 +55,8 @@ pub(crate) struct Engine {
     pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) keepalive: Option<Box<KeepaliveState>>,
     pub(crate) task_progress: TaskProgressTable,
-    pub(crate) subscriptions: LazyBox<Subscriptions>,
+    pub(crate) modern: LazyBox<ModernState>,
     pub(crate) retries: LazyBox<Retries>,
-    pub(crate) repeated: LazyBox<RepeatedParts>,
-    /// The beginning of the results of requests of the modern era (servers), from the first such request on.
-    pub(crate) result_head: Option<ResultHead>,
     pub(crate) cache: LazyBox<Cache>,
     /// The latest time that the driver passed in.
     pub(crate) clock: Timestamp,
@@ -106,10 +102,8 @@ impl Engine {
             log_level: None,
             keepalive: KeepaliveState::of(settings, now),
             task_progress: TaskProgressTable::default(),
-            subscriptions: LazyBox::default(),
+            modern: LazyBox::default(),
             retries: LazyBox::default(),
-            repeated: LazyBox::default(),
-            result_head: None,
             cache: LazyBox::default(),
             clock: now,
             drain: None,
@@ -150,7 +144,7 @@ impl Engine {
     /// Returns the revision of a request of the peer.
     pub(crate) fn version_of(&self, key: ReplyKey) -> Option<ProtocolVersion> {
         let modern = self.requests.get(key).and_then(|(entry, _)| entry.tag.stateless.as_ref());
-        modern.map(|modern| modern.version()).or(self.version)
+        modern.map(|modern| modern.version).or(self.version)
     }
 
     /// Returns the method of a name in the era of this connection.
@@ -316,7 +310,9 @@ impl Engine {
     pub(crate) fn shrink(&mut self) {
         self.outbox.shrink();
         self.requests.shrink();
-        self.repeated = LazyBox::default();
+        if let Some(modern) = self.modern.allocated_mut() {
+            modern.repeated = RepeatedParts::default();
+        }
         if self.streams.has_none() {
             self.streams = LazyBox::default();
         }
@@ -361,7 +357,7 @@ impl Engine {
             events: self.events.len() + usize::from(self.ended.is_some()),
             tasks: self.task_progress.len(),
             changes: self.list_changes.len(),
-            subscriptions: self.subscriptions.len(),
+            subscriptions: self.modern.subscriptions.len(),
             kept: self.retries.len(),
             call_bytes: self.retries.bytes(),
         }

@@ -8,6 +8,7 @@ pub(crate) mod input_pause;
 pub(crate) mod input_round;
 pub(crate) mod keepalive;
 pub(crate) mod list_changes;
+pub(crate) mod modern;
 pub(crate) mod outgoing_meta;
 pub(crate) mod repeated_parts;
 pub(crate) mod retries;

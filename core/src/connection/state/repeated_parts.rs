@@ -3,7 +3,6 @@
 use alloc::sync::Arc;
 
 use crate::{
-    collections::StaticDefault,
     connection::state::stateless_request::ClientDescription,
     schema::keys,
     wire::{RawJson, Repeated, RepeatedMembers, RunPlace},
@@ -28,14 +27,14 @@ struct KnownClient {
     commas: usize,
 }
 
-impl StaticDefault for RepeatedParts {
-    const EMPTY: &'static Self = &Self { client: None, result: None };
-}
-
 /// The members of `_meta` that a client is described by.
 const DESCRIPTION: [&str; 3] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES];
 
 impl RepeatedParts {
+    pub(crate) const fn new() -> Self {
+        Self { client: None, result: None }
+    }
+
     /// Returns the members to look for in the messages of the peer.
     pub(crate) fn members(&self) -> Repeated<'_> {
         Repeated { meta: self.client.as_ref().map(|client| &client.members), result: self.result.as_ref() }

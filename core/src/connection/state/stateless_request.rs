@@ -57,23 +57,24 @@ pub(crate) struct ClientDescription {
     pub(crate) declared: CapabilitySet,
 }
 
-/// The `_meta` of a request, and the requirements for its result.
+/// The `_meta` of a request.
 #[derive(Clone, Debug)]
 pub(crate) struct StatelessRequest {
     /// The client. Requests that describe it in the same way share the description.
     pub(crate) client: Arc<ClientDescription>,
-    pub(crate) method: Option<Method>,
     /// The minimum severity of log messages. `None`: the request gets no log messages.
     pub(crate) log_level: Option<LoggingLevel>,
+}
+
+/// The requirements for the result of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultRules {
+    pub(crate) method: Option<Method>,
     /// Whether both sides have the capability of tasks.
     pub(crate) has_tasks: bool,
 }
 
-impl StatelessRequest {
-    pub(crate) fn version(&self) -> ProtocolVersion {
-        self.client.version
-    }
-
+impl ResultRules {
     /// Appends the result that `result` writes, with the members that every result has. `head` is the beginning of a
     /// complete result with these members. Fails if the request cannot have a result of this type.
     pub(crate) fn append(

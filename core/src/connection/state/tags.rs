@@ -5,7 +5,7 @@ use alloc::{boxed::Box, sync::Arc};
 use crate::{
     collections::StaticDefault,
     connection::{
-        state::{input_round::InputRequestRef, stateless_request::StatelessRequest},
+        state::{input_round::InputRequestRef, stateless_request::ClientDescription},
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
@@ -102,8 +102,10 @@ pub(crate) struct RequestTag {
     pub(crate) bytes: usize,
     /// The level of `logging/setLevel`. It takes effect when the application responds with a result.
     pub(crate) level: Option<LoggingLevel>,
-    /// The `_meta` of a request of the modern era.
-    pub(crate) stateless: Option<StatelessRequest>,
+    /// The client of a request of the modern era.
+    pub(crate) stateless: Option<Arc<ClientDescription>>,
+    /// The minimum severity of log messages for a request of the modern era. `None`: the request gets none.
+    pub(crate) log_level: Option<LoggingLevel>,
     /// The distributed trace that the request belongs to.
     pub(crate) trace: Option<Box<TraceContext>>,
     /// The input request that this is, if a result contained it. The next request carries its response.
@@ -125,6 +127,7 @@ impl RequestTag {
             bytes,
             level: None,
             stateless: None,
+            log_level: None,
             trace: None,
             input_request: None,
             arrival: None,

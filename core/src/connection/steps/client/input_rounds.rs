@@ -46,7 +46,7 @@ impl Engine {
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
             None | Some("complete") => {
                 if kind.is_some() && !repetition.is_found {
-                    self.repeated.note_result(&result);
+                    self.modern.repeated.note_result(&result);
                 }
                 self.keep_result(call, &result);
                 self.finish_call(call, Outcome::Result(result))

@@ -72,7 +72,7 @@ impl Engine {
             Ok(text) => text,
             Err(error) => return self.receive_junk(frame, syntax_at(error)),
         };
-        match Message::parse_repeating(text, self.limits().json_depth, self.repeated.members()) {
+        match Message::parse_repeating(text, self.limits().json_depth, self.modern.repeated.members()) {
             Ok((message, repetition)) => {
                 self.noise = 0;
                 origin.repetition = repetition;

@@ -8,11 +8,13 @@ use crate::{
         engine::{Engine, RoleState},
         state::{
             batch::{BatchEntry, EntryOwner},
-            stateless_request::ResultHead,
+            modern::ModernState,
+            stateless_request::{ResultHead, ResultRules},
             tags::RequestTag,
         },
         types::SendError,
     },
+    protocol::{Capability, CapabilitySet},
     rpc::{Entry, FrameOwner, Priority, ReplyKey, State},
     wire::{
         ErrorCode, ErrorObject,
@@ -61,7 +63,7 @@ impl Engine {
         // A batch leaves after all notifications.
         if entry.tag.batch.is_none() {
             let mut text = Vec::new();
-            append_response(&mut text, entry, (&self.role_state, self.result_head.as_ref()), answer)?;
+            append_response(&mut text, entry, (&self.role_state, self.local, &self.modern), answer)?;
             if text.len() > self.limits().frame_bytes {
                 return Err(SendError::TooLarge);
             }
@@ -94,9 +96,9 @@ impl Engine {
     /// Queues the response to an open request without checking for room in the outbox.
     pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
-        let Self { requests, outbox, role_state, result_head, .. } = self;
+        let Self { requests, outbox, role_state, local, modern, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
-        let encode = |out: &mut Vec<u8>| append_response(out, entry, (&*role_state, result_head.as_ref()), answer);
+        let encode = |out: &mut Vec<u8>| append_response(out, entry, (&*role_state, *local, &**modern), answer);
         let level = entry.tag.level.filter(|_| answer.is_ok());
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
@@ -131,21 +133,25 @@ impl Engine {
 fn append_response(
     out: &mut Vec<u8>,
     entry: &Entry<RequestTag>,
-    (role_state, head): (&RoleState, Option<&ResultHead>),
+    (role_state, local, modern): (&RoleState, CapabilitySet, &ModernState),
     answer: Answer<'_>,
 ) -> Result<(), SendError> {
     match answer {
         Ok(result) => {
             encode::open_response(out, &entry.id);
-            match (&entry.tag.stateless, head, role_state.server_info()) {
-                (Some(modern), Some(head), _) => modern.append(out, head, result)?,
-                (Some(modern), None, Some(server)) => modern.append(out, &ResultHead::new(server)?, result)?,
+            let rules = entry.tag.stateless.as_ref().map(|client| ResultRules {
+                method: entry.tag.method,
+                has_tasks: [local, client.declared].iter().all(|set| set.contains(Capability::TasksExtension)),
+            });
+            match (rules, &modern.result_head, role_state.server_info()) {
+                (Some(rules), Some(head), _) => rules.append(out, head, result)?,
+                (Some(rules), None, Some(server)) => rules.append(out, &ResultHead::new(server)?, result)?,
                 (Some(_), None, None) | (None, _, _) => result(out)?,
             }
             out.push(b'}');
         }
         Err(error) => {
-            let code = entry.tag.stateless.as_ref().map(|modern| modern.version().error_code(error.code.0));
+            let code = entry.tag.stateless.as_ref().map(|modern| modern.version.error_code(error.code.0));
             match code.map(ErrorCode).filter(|code| *code != error.code) {
                 Some(code) => encode::error(out, Ok(&entry.id), &ErrorObject { code, ..error.clone() }),
                 None => encode::error(out, Ok(&entry.id), error),

@@ -200,7 +200,7 @@ impl Engine {
             return Err(SendError::WrongKind(known));
         }
         // Changes of lists wait for the next response or poll for output, so that many changes become one notification.
-        let has_receiver = for_session || self.subscriptions.len() > 0;
+        let has_receiver = for_session || self.modern.subscriptions.len() > 0;
         if known.is_some_and(|known| self.record_change(known, has_receiver)) {
             return Ok(());
         }
@@ -317,7 +317,7 @@ impl Engine {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
         let is_requested = match &entry.tag.stateless {
             // A stateless request gets log messages only if its `_meta` requests them.
-            Some(modern) => modern.log_level.is_some_and(|least| level >= least),
+            Some(_) => entry.tag.log_level.is_some_and(|least| level >= least),
             None => self.log_level.is_none_or(|least| level >= least),
         };
         match state {

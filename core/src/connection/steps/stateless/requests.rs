@@ -13,14 +13,16 @@ use crate::{
     connection::{
         engine::{Engine, RoleState},
         state::{
-            stateless_request::{ClientDescription, ResultHead, SMALL_META, StatelessRequest, described_of},
+            stateless_request::{
+                ClientDescription, ResultHead, ResultRules, SMALL_META, StatelessRequest, described_of,
+            },
             tags::{Origin, RequestTag, Token},
         },
         types::{Event, SendError, Violation},
     },
     protocol::{
-        Capability, Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion,
-        Refusal, Role, VersionSet, check,
+        Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion, Refusal, Role,
+        VersionSet, check,
     },
     rpc::FrameOwner,
     schema::{
@@ -101,8 +103,9 @@ impl Engine {
         }
         let method = method.in_era(Era::Modern);
         let token = meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN));
-        let known =
-            meta.filter(|_| origin.repetition.is_found).and_then(|meta| self.repeated.client(meta, token.as_ref()));
+        let known = meta
+            .filter(|_| origin.repetition.is_found)
+            .and_then(|meta| self.modern.repeated.client(meta, token.as_ref()));
         let (known, known_weight) = known.map(|(client, weight)| (client.clone(), weight)).unzip();
         let has_others = known.is_none() || origin.repetition.has_others;
         // Large parts of `_meta` are retained while the request is in flight.
@@ -119,20 +122,22 @@ impl Engine {
             }
         };
         if method.known() == Some(Method::Discover) {
-            self.answer_discover(&id, &modern, origin);
+            self.answer_discover(&id, modern.client.version, origin);
             return None;
         }
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
         // A binding that has headers passes one request to each connection.
         if !origin.repetition.is_found && self.headers().is_none() && weight <= SMALL_META {
-            self.repeated.note_client(meta, &modern.client);
+            self.modern.repeated.note_client(meta, &modern.client);
         }
-        if self.result_head.is_none() {
-            self.result_head = self.role_state.server_info().and_then(|server| ResultHead::new(server).ok());
+        if self.modern.result_head.is_none() {
+            self.modern.result_head = self.role_state.server_info().and_then(|server| ResultHead::new(server).ok());
         }
         let token = Token::of(token.as_ref(), &id);
         let trace = if has_others { TraceContext::of(meta).map(Box::new) } else { None };
-        let tag = RequestTag { stateless: Some(modern), trace, ..RequestTag::new(method.known(), token, origin) };
+        let StatelessRequest { client, log_level } = modern;
+        let tag =
+            RequestTag { stateless: Some(client), log_level, trace, ..RequestTag::new(method.known(), token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, (origin, described));
         }
@@ -205,8 +210,7 @@ impl Engine {
                 Some(level)
             }
         };
-        let has_tasks = [self.local, client.declared].iter().all(|set| set.contains(Capability::TasksExtension));
-        Ok((StatelessRequest { client, method: known, log_level, has_tasks }, meta))
+        Ok((StatelessRequest { client, log_level }, meta))
     }
 
     /// Reads the description of a client in `_meta`, and checks its revision, also against the header. `missing` returns
@@ -216,10 +220,9 @@ impl Engine {
         meta: &RawJson<'_>,
         missing: impl Fn(&str) -> Rejection,
     ) -> Result<Arc<ClientDescription>, Rejection> {
-        let requested: String = meta
-            .member(keys::PROTOCOL_VERSION)
-            .and_then(|version| version.decode().ok())
-            .ok_or_else(|| missing(keys::PROTOCOL_VERSION))?;
+        let requested = meta.member(keys::PROTOCOL_VERSION);
+        let requested = requested.as_ref().and_then(|version| RawJson::trusted(version.get()).into_text());
+        let requested = requested.ok_or_else(|| missing(keys::PROTOCOL_VERSION))?;
         let capabilities: ClientCapabilities = meta
             .member(keys::CLIENT_CAPABILITIES)
             .and_then(|capabilities| capabilities.decode().ok())
@@ -248,7 +251,7 @@ impl Engine {
         }
     }
 
-    fn answer_discover(&mut self, id: &RequestId, modern: &StatelessRequest, origin: Origin) {
+    fn answer_discover(&mut self, id: &RequestId, version: ProtocolVersion, origin: Origin) {
         let RoleState::Server { config, .. } = &self.role_state else { return };
         let config = config.clone();
         let result = DiscoverResult {
@@ -259,7 +262,8 @@ impl Engine {
             encode::open_response(out, id);
             // This cannot fail: all fields are typed values that this revision has.
             let _ = ResultHead::new(&config.info).map_err(SendError::from).and_then(|head| {
-                modern.append(out, &head, |out| result.append_at(Some(modern.version()), &mut JsonLine::new(out)))
+                let rules = ResultRules { method: Some(Method::Discover), has_tasks: false };
+                rules.append(out, &head, |out| result.append_at(Some(version), &mut JsonLine::new(out)))
             });
             out.push(b'}');
         });
