@@ -49,6 +49,7 @@ impl Index {
         Self { spans: [Span { name: [0; 2], value: [0; 2] }; MAX_MEMBERS], len: 0, validated: Validated::Nothing };
 
     /// Returns the same index with the checks that the text has passed.
+    #[inline(always)]
     pub(super) const fn validated(mut self, validated: Validated) -> Self {
         self.validated = validated;
         self
@@ -131,17 +132,19 @@ impl Run {
 /// Builds an [`Index`].
 ///
 /// A position is given as the length of the remaining text, as in a scanner.
-pub(super) struct Indexing {
-    index: Index,
+pub(super) struct Indexing<'i> {
+    index: &'i mut Index,
     /// The length of the text from the beginning of the object.
     left: usize,
     gave_up: bool,
 }
 
-impl Indexing {
+impl<'i> Indexing<'i> {
     /// Starts an index for an object that begins here.
-    pub(super) const fn new(left: usize) -> Self {
-        Self { index: Index::NOTHING, left, gave_up: false }
+    #[inline(always)]
+    pub(super) const fn new(index: &'i mut Index, left: usize) -> Self {
+        index.len = 0;
+        Self { index, left, gave_up: false }
     }
 
     /// Adds the next member, whose value is between these positions.
@@ -176,10 +179,13 @@ impl Indexing {
         }
     }
 
-    /// Returns the index of the object, which ends here.
-    pub(super) fn end(self, left: usize) -> Index {
+    /// Completes the index of the object, which ends here.
+    #[inline(always)]
+    pub(super) fn end(self, left: usize) {
         let fits = self.left - left <= usize::from(u16::MAX);
-        if self.gave_up || !fits { Index::NOTHING } else { self.index }
+        if self.gave_up || !fits {
+            self.index.len = 0;
+        }
     }
 }
 

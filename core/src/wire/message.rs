@@ -258,26 +258,28 @@ impl<'a> Envelope<'a, '_> {
     /// Steps over the params and stores the offsets of their members, and of those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let mut twice = false;
-        let params = read_object::<true>(scanner, 1, None, |scanner, name| {
+        let params = read_object::<true>(scanner, 1, None, &mut self.members, |scanner, name| {
             if !name.is("_meta") {
                 return scanner.pass(2).map(drop);
             }
             self.meta = Some(if scanner.peek() == Some(b'{') {
-                let meta = read_object::<true>(scanner, 2, self.repeated.meta, |scanner, _| scanner.pass(3).map(drop))?;
+                let (mut members, repeated) = (Index::NOTHING, self.repeated.meta);
+                let meta =
+                    read_object::<true>(scanner, 2, repeated, &mut members, |scanner, _| scanner.pass(3).map(drop))?;
                 let repeated = self.repeated.meta.filter(|_| meta.repeats);
                 self.repetition = repeated.map_or(Repetition::default(), |repeated| Repetition {
                     is_found: true,
-                    has_others: !meta.members.has_only(meta.text, repeated.run(), "progressToken"),
+                    has_others: !members.has_only(meta.text, repeated.run(), "progressToken"),
                 });
                 twice |= meta.twice;
-                RawJson::indexed(meta.text, meta.members)
+                RawJson::indexed(meta.text, members.validated(Validated::Names))
             } else {
                 RawJson::trusted(scanner.value(2)?)
             });
             Ok(())
         })?;
         self.duplicate_param |= twice | params.twice;
-        self.members = params.members.validated(Validated::Meta);
+        self.members = self.members.validated(Validated::Meta);
         Ok(params.text)
     }
 
@@ -286,9 +288,11 @@ impl<'a> Envelope<'a, '_> {
         // Set until the result is complete: a text that ends before was cut inside of a response.
         self.cut_in_response = true;
         let mut twice = false;
-        let result = read_object::<false>(scanner, 1, self.repeated.result, |scanner, name| {
+        let result = read_object::<false>(scanner, 1, self.repeated.result, &mut self.members, |scanner, name| {
             if scanner.peek() == Some(b'{') && name.is("_meta") {
-                twice |= read_object::<false>(scanner, 2, None, |scanner, _| scanner.pass(3).map(drop))?.twice;
+                let mut none = Index::NOTHING;
+                twice |=
+                    read_object::<false>(scanner, 2, None, &mut none, |scanner, _| scanner.pass(3).map(drop))?.twice;
                 return Ok(());
             }
             scanner.pass(2).map(drop)
@@ -296,7 +300,7 @@ impl<'a> Envelope<'a, '_> {
         self.cut_in_response = false;
         self.repetition = Repetition { is_found: result.repeats, has_others: true };
         self.duplicate_param |= twice | result.twice;
-        self.members = result.members.validated(Validated::Meta);
+        self.members = self.members.validated(Validated::Meta);
         Ok(result.text)
     }
 
@@ -419,7 +423,6 @@ fn next_param<'a>(
 /// An object that was stepped over.
 struct Passed<'a> {
     text: &'a str,
-    members: Index,
     /// A member that [decides](super::sole) occurs twice.
     twice: bool,
     /// It has the repeated members.
@@ -429,17 +432,18 @@ struct Passed<'a> {
 /// The number of members of an object before which repeated members are looked for.
 const TRIES: u8 = 2;
 
-/// Steps over an object inside of `outer` brackets, over each value with `pass`. Returns the positions of its members if
-/// `INDEXED` is true.
+/// Steps over an object inside of `outer` brackets, over each value with `pass`. Stores the positions of its members in
+/// `index` if `INDEXED` is true.
 #[inline(always)]
 fn read_object<'a, const INDEXED: bool>(
     scanner: &mut Scanner<'a>,
     outer: u32,
     repeated: Option<&RepeatedMembers>,
+    index: &mut Index,
     mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
 ) -> Result<Passed<'a>, ScanError> {
     let start = scanner.position();
-    let (mut first, mut members, mut seen) = (true, Indexing::new(scanner.left()), Seen::default());
+    let (mut first, mut members, mut seen) = (true, Indexing::new(index, scanner.left()), Seen::default());
     scanner.open(b'{', outer)?;
     let (mut tries, mut repeats) = (0, false);
     loop {
@@ -463,8 +467,9 @@ fn read_object<'a, const INDEXED: bool>(
             members.add(name, [from, scanner.left()]);
         }
     }
-    let (members, text) = (members.end(scanner.left()).validated(Validated::Names), scanner.since(start));
-    Ok(Passed { text, members, twice: seen.repeats(text), repeats })
+    members.end(scanner.left());
+    let text = scanner.since(start);
+    Ok(Passed { text, twice: seen.repeats(text), repeats })
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {
@@ -504,16 +509,17 @@ impl<'a> Message<'a> {
     /// An array is a
     /// [`MalformedKind::Array`]: see [`ArrayIter`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
-        Self::parse_repeating(text, max_depth, Repeated::default()).map(|(message, _)| message)
+        Self::parse_repeating(text, max_depth, Repeated::default(), &mut Repetition::default())
     }
 
     /// Reads one message as [`parse`](Self::parse) does, and looks for members that the peer repeats: those of earlier
-    /// messages that were read with the same `max_depth`.
+    /// messages that were read with the same `max_depth`. Sets `repetition` to those that were found.
     pub(crate) fn parse_repeating(
         text: &'a str,
         max_depth: u32,
         repeated: Repeated<'_>,
-    ) -> Result<(Self, Repetition), Malformed> {
+        repetition: &mut Repetition,
+    ) -> Result<Self, Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
         let mut envelope = Envelope { repeated, ..Envelope::default() };
@@ -533,7 +539,10 @@ impl<'a> Message<'a> {
             }
         };
         match outcome {
-            Ok(()) => envelope.classify().map(|message| (message, envelope.repetition)),
+            Ok(()) => {
+                *repetition = envelope.repetition;
+                envelope.classify()
+            }
             Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(MalformedKind::TooDeep)),
             // Members before a syntax error may have another meaning.
             Err(ScanError) => Err(Envelope::default().malformed(MalformedKind::Syntax(scanner.position()))),

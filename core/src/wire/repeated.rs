@@ -129,8 +129,9 @@ mod tests {
             object.members().map(|(name, value)| (String::from(name), String::from(value.get()))).collect::<Vec<_>>()
         };
         let plain = Message::parse(text, 9);
-        match (Message::parse_repeating(text, 9, Repeated { meta, result }), &plain) {
-            (Ok((message, repetition)), Ok(plain)) => {
+        let mut repetition = Repetition::default();
+        match (Message::parse_repeating(text, 9, Repeated { meta, result }, &mut repetition), &plain) {
+            (Ok(message), Ok(plain)) => {
                 assert_eq!(format!("{message:?}"), format!("{plain:?}"));
                 assert_eq!(members(&message), members(plain), "{text}");
                 Some(repetition)
@@ -184,7 +185,8 @@ mod tests {
         ] {
             assert_eq!(parse(&request(&meta), Some(&known), None), None, "{meta}");
             let text = request(&meta);
-            let refused = Message::parse_repeating(&text, 9, Repeated { meta: Some(&known), result: None });
+            let repeated = Repeated { meta: Some(&known), result: None };
+            let refused = Message::parse_repeating(&text, 9, repeated, &mut Repetition::default());
             assert_eq!(refused.expect_err(&meta).kind, MalformedKind::DuplicateParam);
         }
         for meta in [

@@ -72,10 +72,10 @@ impl Engine {
             Ok(text) => text,
             Err(error) => return self.receive_junk(frame, syntax_at(error)),
         };
-        match Message::parse_repeating(text, self.limits().json_depth, self.modern.repeated.members()) {
-            Ok((message, repetition)) => {
+        let (depth, repeated) = (self.limits().json_depth, self.modern.repeated.members());
+        match Message::parse_repeating(text, depth, repeated, &mut origin.repetition) {
+            Ok(message) => {
                 self.noise = 0;
-                origin.repetition = repetition;
                 self.receive_message(now, message, origin)
             }
             Err(Malformed { kind: kind @ (MalformedKind::Syntax(_) | MalformedKind::NotAnObject), .. }) => {
