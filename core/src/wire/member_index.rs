@@ -76,8 +76,8 @@ impl Index {
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
-    /// Returns whether the object with this text, which has the members of `run`, is known to have no others besides one
-    /// with this name.
+    /// Returns whether the object with this text, which has the members of `run`, is known to have no others, besides
+    /// one with this name.
     pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {
         self.len == run.len || self.len == run.len + 1 && self.find(text, other).is_some()
     }

@@ -12,6 +12,7 @@ mod message;
 #[cfg(feature = "http")]
 mod offsets;
 mod one_line;
+mod passed_object;
 mod raw;
 pub(crate) mod reader;
 mod repeated;

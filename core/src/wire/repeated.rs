@@ -224,6 +224,14 @@ mod tests {
     }
 
     #[test]
+    fn longer_value_is_not_the_repeated_one() {
+        let known = RepeatedMembers::of(r#"{"a":1}"#, &["a"], RunPlace::Together).expect("it is");
+        for (meta, is_found) in [(r#"{"a":1}"#, true), (r#"{"a":12}"#, false), (r#"{"a":1.5,"b":2}"#, false)] {
+            assert_eq!(parse(&request(meta), Some(&known), None).map(|it| it.is_found), Some(is_found), "{meta}");
+        }
+    }
+
+    #[test]
     fn members_apart_or_too_long_are_not_repeated() {
         let of = |object: &str| RepeatedMembers::of(object, &["a", "b"], RunPlace::Together);
         for (object, is_one) in [

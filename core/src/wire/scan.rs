@@ -340,8 +340,7 @@ impl<'a> Scanner<'a> {
         eaten.then(|| StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false })
     }
 
-    /// Takes `members` with the comma before them, or without it for the `first` members of an object, if they are
-    /// spelled exactly so and a comma or a closing brace follows.
+    /// Takes `members`, and the comma before those that are not the `first`, if a comma or a closing brace follows.
     #[inline(always)]
     pub(super) fn eat_members(&mut self, members: &[u8], first: bool) -> bool {
         let Some(begins) = self.peek_member(first) else { return false };
@@ -362,8 +361,7 @@ impl<'a> Scanner<'a> {
     /// a string.
     #[inline(always)]
     pub(super) fn inside_quotes(&self, start: usize) -> Option<&'a str> {
-        let is_string = self.text.as_bytes().get(start) == Some(&b'"');
-        if is_string { self.text.get(start + 1..self.position() - 1) } else { None }
+        self.text.get(start..self.position() - 1)?.strip_prefix('"')
     }
 
     /// Takes the next element of the current array. Returns `None` after its closing bracket.

@@ -8,7 +8,7 @@ use crate::{
         api::{ClientRole, Connection, ServerRole},
         engine::{Engine, RoleState},
         state::{stateless_request::ResultHead, streams::Downstream, tags::CallTag},
-        types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions},
+        types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions, ServerConfig},
     },
     protocol::{Era, Method, Phase},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
@@ -61,9 +61,11 @@ impl Connection<ServerRole> {
         self.engine.streams.downstream = Downstream { bytes, full };
     }
 
-    /// Sets the beginning of the results of requests of the modern era, so that it is not encoded for each connection.
-    pub(crate) fn set_result_head(&mut self, head: Option<ResultHead>) {
-        self.engine.modern.result_head = head;
+    /// Creates a server for one request of the modern era, whose result begins with `head`.
+    pub(crate) fn stateless(config: Arc<ServerConfig>, head: Option<ResultHead>, now: Timestamp) -> Self {
+        let mut server = Self::new(config, now);
+        server.engine.modern.result_head = head;
+        server
     }
 
     /// Returns the number of bytes that wait to be written or for the rest of their batch.

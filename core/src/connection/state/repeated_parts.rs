@@ -8,8 +8,8 @@ use crate::{
     wire::{RawJson, Repeated, RepeatedMembers, RunPlace},
 };
 
-/// The parts that messages of the peer have in common with earlier ones. They take a few KiB at most, and are freed when
-/// the connection is idle or ends.
+/// The parts that messages of the peer have in common with earlier ones. They take a few KiB at most, and are freed
+/// when the connection is idle or ends.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepeatedParts {
     /// The description that the client has sent last (servers).
@@ -40,8 +40,8 @@ impl RepeatedParts {
         Repeated { meta: self.client.as_ref().map(|client| &client.members), result: self.result.as_ref() }
     }
 
-    /// Returns the description of the client whose members were found in a `_meta`, and the [weight](RawJson::weight) of
-    /// that `_meta` if it has no other members besides this progress token.
+    /// Returns the description of the client whose members were found in a `_meta`, and the [weight](RawJson::weight)
+    /// of that `_meta` if it has no other members besides this progress token.
     pub(crate) fn client(
         &self,
         meta: &RawJson<'_>,

@@ -21,9 +21,7 @@ use super::{
 };
 use crate::{
     collections::{LazyBox, SeqMap},
-    connection::{
-        CloseReason, Connection, Event, ResultHead, SendError, Server, ServerConfig, ServerRole, SessionSnapshot,
-    },
+    connection::{self, CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
     http::{AuthRefusal, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
@@ -163,13 +161,11 @@ impl Session {
         now: Timestamp,
         config: &Arc<ServerConfig>,
         options: &Arc<EndpointOptions>,
-        (place, head): (Arc<()>, Option<&ResultHead>),
+        (place, head): (Arc<()>, Option<&connection::ResultHead>),
         client: &Arc<Client>,
     ) -> Self {
-        let kind = SessionKind::Modern { refused: None, _place: place };
-        let mut session = Self::new(now, config, options, kind, client);
-        session.conn.set_result_head(head.cloned());
-        session
+        let conn = Connection::<ServerRole>::stateless(config.clone(), head.cloned(), now);
+        Self::over(conn, now, options, SessionKind::Modern { refused: None, _place: place }, client)
     }
 
     pub(super) fn streamable(

@@ -213,8 +213,8 @@ impl Engine {
         Ok((StatelessRequest { client, log_level }, meta))
     }
 
-    /// Reads the description of a client in `_meta`, and checks its revision, also against the header. `missing` returns
-    /// the rejection for a member that is missing or malformed.
+    /// Reads the description of a client in `_meta`, and checks its revision, also against the header. `missing`
+    /// returns the rejection for a member that is missing or malformed.
     fn read_client(
         &self,
         meta: &RawJson<'_>,
