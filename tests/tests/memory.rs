@@ -6,12 +6,12 @@ use allocation_counter::{AllocationInfo, measure};
 use mcp_proto::{
     codec::{Frame, LineDecoder},
     connection::{Client, Connection, Event, Limits, Outcome, RequestOptions, ResourceUsage, Server, ServerConfig},
-    protocol::{HeaderParam, InvalidHeaderParam, ProtocolVersion},
+    protocol::{HeaderParam, InvalidHeaderParam, ProtocolVersion, VersionSet},
     rpc::{ReplyKey, Timestamp},
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_tests::{
-    harness::{Harness, full_client, full_server},
+    harness::{Harness, full_client, full_client_with, full_server},
     http_client::HttpClient,
 };
 
@@ -142,6 +142,42 @@ fn warm_calls_allocate_nothing() {
         calls(&mut pair, 1000, &[end]);
         assert_eq!(calls(&mut pair, 1000, &[end]), AllocationInfo::default(), "{end:?}");
     }
+}
+
+/// A call of 2026-07-28 describes the client, and its result the server.
+#[test]
+fn warm_modern_calls_allocate_nothing() {
+    let modern = VersionSet::only(ProtocolVersion::V2026_07_28);
+    let (mut server, now) = (full_server(), Timestamp::ZERO);
+    server.settings.versions = modern;
+    let client = Client::new(full_client_with(modern), now);
+    let mut pair = Pair { client, server: Server::new(server, now), now, out: Vec::new() };
+    pair.up(|_, _| {});
+    pair.down(|_, _| {});
+    assert!(pair.client.is_ready());
+    let params = params();
+    let mut calls = |count: usize| {
+        measure(|| {
+            for _ in 0..count {
+                let params = RawJson::from(&params);
+                pair.client.request_raw(now, "tools/call", Some(&params), RequestOptions::default()).expect("ready");
+                pair.up(|server, event| {
+                    let Event::Request { key, .. } = event else { panic!("{event:?}") };
+                    let context = server.context(key).expect("it is in flight");
+                    assert_eq!(context.client_info.map(|info| &*info.name), Some("client"));
+                    server.progress(key, 1.0, None, None).expect("it was requested");
+                    server.respond_raw(key, &params).expect("an answer is owed");
+                });
+                let mut is_answered = false;
+                pair.down(|_, event| {
+                    is_answered |= matches!(event, Event::Response { outcome: Outcome::Result(_), .. });
+                });
+                assert!(is_answered);
+            }
+        })
+    };
+    calls(1000);
+    assert_eq!(calls(1000), AllocationInfo::default());
 }
 
 /// A million with optimizations.

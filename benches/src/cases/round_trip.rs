@@ -121,7 +121,10 @@ pub(super) fn cases() -> Vec<Case> {
         cases.push(case(format!("{at_once} at once"), legacy, at_once, raw, Call::small));
         cases.push(case(format!("{at_once} at once, typed"), legacy, at_once, typed, Call::small));
     }
-    cases.push(case("1 at once, 2026-07-28".into(), modern, 1, raw, Call::small));
+    for at_once in [1, 64] {
+        cases.push(case(format!("{at_once} at once, 2026-07-28"), modern, at_once, raw, Call::small));
+        cases.push(case(format!("{at_once} at once, typed, 2026-07-28"), modern, at_once, typed, Call::small));
+    }
     for (name, size) in &SIZES[1..] {
         cases.push(case(format!("1 at once, typed, {name}"), legacy, 1, typed, || Call::of(&text(*size, true))));
     }

@@ -181,6 +181,17 @@ impl LineDecoder {
         loop {
             let rest = &self.buffer[self.searched..self.filled];
             let found = memchr(b'\n', rest).map(|offset| self.searched + offset);
+            // Most lines are whole, not blank and not too long, and end without a carriage return.
+            if let Some(to) = found
+                && !self.discarding
+                && !self.at_start_of_stream
+                && let Some([b'!'..=u8::MAX, .., b'!'..=u8::MAX]) = self.buffer.get(self.start..to)
+                && to - self.start <= self.limit
+            {
+                let from = self.start;
+                (self.start, self.searched) = (to + 1, to + 1);
+                return Some((from, to, FrameEnd::Complete));
+            }
             if !self.skip_byte_order_mark(found.is_some()) {
                 return None;
             }

@@ -135,7 +135,8 @@ impl<T: 'static> Incoming<T> {
         Self { tables: LazyBox::default(), hasher: FixedState::with_seed(seed), next_serial: 0 }
     }
 
-    fn hash(&self, id: &RequestId) -> u32 {
+    /// Returns the hash of an id for this table.
+    pub(crate) fn hash(&self, id: &RequestId) -> u32 {
         self.hash_of(id) as u32
     }
 
@@ -166,8 +167,14 @@ impl<T: 'static> Incoming<T> {
         self.tables.by_id.len()
     }
 
+    #[cfg(test)]
     pub(crate) fn insert(&mut self, now: Timestamp, id: RequestId, tag: T) -> Inserted {
         let hash = self.hash(&id);
+        self.insert_hashed(now, (id, hash), tag)
+    }
+
+    /// Inserts a request whose id has this [hash](Self::hash).
+    pub(crate) fn insert_hashed(&mut self, now: Timestamp, (id, hash): (RequestId, u32), tag: T) -> Inserted {
         let Self { tables, next_serial, .. } = self;
         let Tables { slots, by_id, open, .. } = &mut **tables;
         if by_id.find(hash, |slot| slots[slot as usize].id == id).is_some() {
@@ -203,8 +210,13 @@ impl<T: 'static> Incoming<T> {
 
     /// Returns the key of the request with this id, unless it was cancelled.
     pub(crate) fn find(&self, id: &RequestId) -> Option<ReplyKey> {
+        self.find_hashed(id, self.hash(id))
+    }
+
+    /// Returns the same for an id with this [hash](Self::hash).
+    pub(crate) fn find_hashed(&self, id: &RequestId, hash: u32) -> Option<ReplyKey> {
         let Tables { slots, by_id, .. } = &*self.tables;
-        let slot = by_id.find(self.hash(id), |slot| slots[slot as usize].id == *id)?;
+        let slot = by_id.find(hash, |slot| slots[slot as usize].id == *id)?;
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 

@@ -9,7 +9,7 @@ use core::{
 use serde_core::{Deserialize, Deserializer, Serialize, Serializer, de};
 use smallvec::SmallVec;
 
-use super::{Json, reader::RawText};
+use super::{Json, reader::RawText, string_scan::short_digits};
 
 /// The id of a request: a JSON string or an integer (specification, base protocol, requests).
 ///
@@ -47,6 +47,14 @@ impl RequestId {
     ///
     /// `token` is one valid JSON value without white space around it.
     pub(crate) fn from_token(token: &str) -> Option<Self> {
+        // Most ids are short integers.
+        if let [b'1'..=b'9', ..] = token.as_bytes()
+            && let Some(digits) = short_digits(token.as_bytes())
+        {
+            let mut text = [0; 40];
+            text[..digits.len()].copy_from_slice(&digits);
+            return Some(Self { text: SmallVec::from_buf_and_len(text, token.len()), form: Form::Integer });
+        }
         let form = match token.as_bytes() {
             [b'"', inner @ .., _] => {
                 if inner.contains(&b'\\') {

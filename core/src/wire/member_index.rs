@@ -37,7 +37,7 @@ impl Default for Index {
 }
 
 /// The ranges of a name and of a value.
-#[derive(Clone, Copy, Debug)]
+#[derive(Clone, Copy, Debug, Default)]
 struct Span {
     name: [u16; 2],
     value: [u16; 2],
@@ -49,6 +49,7 @@ impl Index {
         Self { spans: [Span { name: [0; 2], value: [0; 2] }; MAX_MEMBERS], len: 0, validated: Validated::Nothing };
 
     /// Returns the same index with the checks that the text has passed.
+    #[inline(always)]
     pub(super) const fn validated(mut self, validated: Validated) -> Self {
         self.validated = validated;
         self
@@ -75,6 +76,12 @@ impl Index {
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
+    /// Returns whether the object with this text, which has the members of `run`, is known to have no others, besides
+    /// one with this name.
+    pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {
+        self.len == run.len || self.len == run.len + 1 && self.find(text, other).is_some()
+    }
+
     /// Returns the value of the last member with this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
         let is_named = |span: &&Span| text.as_bytes().get(range(span.name)) == Some(name.as_bytes());
@@ -97,20 +104,47 @@ pub(crate) fn place(part: &[u8], text: &[u8]) -> Option<Range<usize>> {
     Some(from..from + part.len())
 }
 
+/// The positions of adjacent members, from the beginning of the first one.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct Run {
+    spans: [Span; MAX_MEMBERS],
+    len: u8,
+}
+
+impl Run {
+    /// Adds a member whose name and value have these positions in an object. The run begins at `from`. Returns `false`
+    /// if that is not possible.
+    pub(super) fn add(&mut self, from: usize, name: &Range<usize>, value: &Range<usize>) -> bool {
+        let span = |range: &Range<usize>| {
+            Some([u16::try_from(range.start.checked_sub(from)?).ok()?, u16::try_from(range.end - from).ok()?])
+        };
+        match (self.spans.get_mut(usize::from(self.len)), span(name), span(value)) {
+            (Some(free), Some(name), Some(value)) => {
+                *free = Span { name, value };
+                self.len += 1;
+                true
+            }
+            _ => false,
+        }
+    }
+}
+
 /// Builds an [`Index`].
 ///
 /// A position is given as the length of the remaining text, as in a scanner.
-pub(super) struct Indexing {
-    index: Index,
+pub(super) struct Indexing<'i> {
+    index: &'i mut Index,
     /// The length of the text from the beginning of the object.
     left: usize,
     gave_up: bool,
 }
 
-impl Indexing {
+impl<'i> Indexing<'i> {
     /// Starts an index for an object that begins here.
-    pub(super) const fn new(left: usize) -> Self {
-        Self { index: Index::NOTHING, left, gave_up: false }
+    #[inline(always)]
+    pub(super) const fn new(index: &'i mut Index, left: usize) -> Self {
+        index.len = 0;
+        Self { index, left, gave_up: false }
     }
 
     /// Adds the next member, whose value is between these positions.
@@ -128,10 +162,30 @@ impl Indexing {
         }
     }
 
-    /// Returns the index of the object, which ends here.
-    pub(super) fn end(self, left: usize) -> Index {
+    /// Adds the members of a run that begins at this position.
+    #[inline(always)]
+    pub(super) fn add_run(&mut self, run: &Run, left: usize) {
+        // As in `add`, a position that does not fit is detected at the end.
+        let offset = (self.left - left) as u16;
+        let moved = |place: [u16; 2]| place.map(|at| at.wrapping_add(offset));
+        for Span { name, value } in &run.spans[..usize::from(run.len)] {
+            match self.index.spans.get_mut(usize::from(self.index.len)) {
+                Some(free) => {
+                    *free = Span { name: moved(*name), value: moved(*value) };
+                    self.index.len += 1;
+                }
+                None => self.gave_up = true,
+            }
+        }
+    }
+
+    /// Completes the index of the object, which ends here.
+    #[inline(always)]
+    pub(super) fn end(self, left: usize) {
         let fits = self.left - left <= usize::from(u16::MAX);
-        if self.gave_up || !fits { Index::NOTHING } else { self.index }
+        if self.gave_up || !fits {
+            self.index.len = 0;
+        }
     }
 }
 

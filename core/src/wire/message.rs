@@ -3,12 +3,12 @@
 use alloc::borrow::Cow;
 
 use super::{
-    ErrorCode, ErrorObject, Json, RawJson, RequestId,
-    scan::{ScanError, Scanner, StringToken},
-    sole::{self, Seen},
+    ErrorCode, ErrorObject, Json, RawJson, Repeated, Repetition, RequestId,
+    member_index::{Index, Validated},
+    passed_object::read_object,
+    scan::{ScanError, Scanner},
     text::string,
 };
-use crate::wire::member_index::{Index, Indexing, Validated};
 
 /// A JSON-RPC message. Method, params and result borrow from the frame.
 #[derive(Clone, Debug)]
@@ -175,18 +175,16 @@ impl Member {
 
 /// The members of the envelope, as found.
 #[derive(Default)]
-struct Envelope<'a> {
-    jsonrpc: Option<&'a str>,
-    id: Option<&'a str>,
-    method: Option<&'a str>,
-    params: Option<&'a str>,
-    result: Option<&'a str>,
-    error: Option<&'a str>,
+struct Envelope<'a, 'r> {
+    repeated: Repeated<'r>,
+    repetition: Repetition,
+    /// The values, in the order of [`Member`].
+    values: [Option<&'a str>; 6],
     /// The member `_meta` of the params.
     meta: Option<RawJson<'a>>,
-    /// The positions of the members of the params or of the result.
+    /// The positions of the members of the params; of the result only the checks that it has passed.
     members: Index,
-    /// The method, if it is a string, has no escapes.
+    /// The method is a string without escapes, and its quotes are omitted.
     method_is_plain: bool,
     duplicate: bool,
     /// A member that decides occurs twice in the params, in the result or in `_meta`.
@@ -195,25 +193,25 @@ struct Envelope<'a> {
     cut_in_response: bool,
 }
 
-impl<'a> Envelope<'a> {
-    fn slot(&mut self, member: Member) -> &mut Option<&'a str> {
-        match member {
-            Member::Version => &mut self.jsonrpc,
-            Member::Id => &mut self.id,
-            Member::Method => &mut self.method,
-            Member::Params => &mut self.params,
-            Member::Result => &mut self.result,
-            Member::Error => &mut self.error,
-        }
+impl<'a> Envelope<'a, '_> {
+    #[inline(always)]
+    const fn get(&self, member: Member) -> Option<&'a str> {
+        self.values[member as usize]
+    }
+
+    /// Sets the value of a member.
+    #[inline(always)]
+    fn set(&mut self, member: Member, value: &'a str) {
+        self.duplicate |= self.values[member as usize].replace(value).is_some();
     }
 
     /// Reads the members behind the opening brace. On failure, the members before it are kept.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
         let mut first = true;
-        while !scanner.eat(b'}') {
+        loop {
             let member = match Member::compact(scanner, first) {
                 Some(Member::Version) => {
-                    self.duplicate |= self.jsonrpc.replace("\"2.0\"").is_some();
+                    self.set(Member::Version, "\"2.0\"");
                     first = false;
                     continue;
                 }
@@ -235,13 +233,23 @@ impl<'a> Envelope<'a> {
                 let passed = scanner.pass(1);
                 self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
                 let is_plain = passed?;
-                if member == Some(Member::Method) {
-                    self.method_is_plain = is_plain;
+                match member {
+                    // A short string without escapes, whose quotes are omitted. A number has no quotes.
+                    Some(Member::Method) if is_plain => match scanner.inside_quotes(start) {
+                        Some(method) => {
+                            self.set(Member::Method, method);
+                            self.method_is_plain = true;
+                            continue;
+                        }
+                        None => self.method_is_plain = false,
+                    },
+                    Some(Member::Method) => self.method_is_plain = false,
+                    _ => {}
                 }
                 scanner.since(start)
             };
             if let Some(member) = member {
-                self.duplicate |= self.slot(member).replace(value).is_some();
+                self.set(member, value);
             }
         }
         scanner.expect_end()
@@ -250,49 +258,61 @@ impl<'a> Envelope<'a> {
     /// Steps over the params and stores the offsets of their members, and of those of `_meta`.
     fn read_params(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         let mut twice = false;
-        let params = read_object(scanner, 1, |scanner, name| {
+        let params = read_object::<true>(scanner, 1, None, &mut self.members, |scanner, name| {
             if !name.is("_meta") {
                 return scanner.pass(2).map(drop);
             }
             self.meta = Some(if scanner.peek() == Some(b'{') {
-                let meta = read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?;
+                let (mut members, repeated) = (Index::NOTHING, self.repeated.meta);
+                let meta =
+                    read_object::<true>(scanner, 2, repeated, &mut members, |scanner, _| scanner.pass(3).map(drop))?;
+                let repeated = self.repeated.meta.filter(|_| meta.repeats);
+                self.repetition = repeated.map_or(Repetition::default(), |repeated| Repetition {
+                    is_found: true,
+                    has_others: !members.has_only(meta.text, repeated.run(), "progressToken"),
+                });
                 twice |= meta.twice;
-                RawJson::indexed(meta.text, meta.members)
+                RawJson::indexed(meta.text, members.validated(Validated::Names))
             } else {
                 RawJson::trusted(scanner.value(2)?)
             });
             Ok(())
         })?;
         self.duplicate_param |= twice | params.twice;
-        self.members = params.members.validated(Validated::Meta);
+        self.members = self.members.validated(Validated::Meta);
         Ok(params.text)
     }
 
-    /// Steps over the result and stores the offsets of its members.
+    /// Steps over the result. The positions of its members are not stored: most results are decoded as a whole.
     fn read_result(&mut self, scanner: &mut Scanner<'a>) -> Result<&'a str, ScanError> {
         // Set until the result is complete: a text that ends before was cut inside of a response.
         self.cut_in_response = true;
         let mut twice = false;
-        let result = read_object(scanner, 1, |scanner, name| {
+        let result = read_object::<false>(scanner, 1, self.repeated.result, &mut self.members, |scanner, name| {
             if scanner.peek() == Some(b'{') && name.is("_meta") {
-                twice |= read_object(scanner, 2, |scanner, _| scanner.pass(3).map(drop))?.twice;
+                let mut none = Index::NOTHING;
+                twice |=
+                    read_object::<false>(scanner, 2, None, &mut none, |scanner, _| scanner.pass(3).map(drop))?.twice;
                 return Ok(());
             }
             scanner.pass(2).map(drop)
         })?;
         self.cut_in_response = false;
+        self.repetition = Repetition { is_found: result.repeats, has_others: true };
         self.duplicate_param |= twice | result.twice;
-        self.members = result.members.validated(Validated::Meta);
+        self.members = self.members.validated(Validated::Meta);
         Ok(result.text)
     }
 
     fn malformed(&self, kind: MalformedKind) -> Malformed {
-        let response = self.result.is_some() || self.error.is_some() || self.cut_in_response;
+        let response = self.get(Member::Result).is_some() || self.get(Member::Error).is_some() || self.cut_in_response;
         // With a duplicate member the message is ambiguous, so its id is not used.
-        let id = if self.duplicate { None } else { self.id.and_then(RequestId::from_token) };
-        let subject = match (self.method, self.id) {
+        let id = if self.duplicate { None } else { self.get(Member::Id).and_then(RequestId::from_token) };
+        let subject = match (self.get(Member::Method), self.get(Member::Id)) {
             (None, _) if response => id.map_or(MalformedSubject::Nothing, MalformedSubject::Response),
-            (Some(method), None) if method.starts_with('"') && !response => MalformedSubject::Nothing,
+            (Some(method), None) if (self.method_is_plain || method.starts_with('"')) && !response => {
+                MalformedSubject::Nothing
+            }
             _ => id.map_or(MalformedSubject::Unreadable, MalformedSubject::Request),
         };
         Malformed { kind, subject }
@@ -306,25 +326,21 @@ impl<'a> Envelope<'a> {
         if self.duplicate_param {
             return fail(MalformedKind::DuplicateParam);
         }
-        if self.jsonrpc != Some("\"2.0\"") && self.jsonrpc.and_then(string).as_deref() != Some("2.0") {
+        if self.get(Member::Version) != Some("\"2.0\"")
+            && self.get(Member::Version).and_then(string).as_deref() != Some("2.0")
+        {
             return fail(MalformedKind::Version);
         }
-        match (self.method, self.id, self.result, self.error) {
+        match (self.get(Member::Method), self.get(Member::Id), self.get(Member::Result), self.get(Member::Error)) {
             (Some(method), id, None, None) => {
-                let method = match method.len().checked_sub(1) {
-                    // `end` is the position of the closing quote.
-                    Some(end) if self.method_is_plain && method.starts_with('"') => Cow::Borrowed(&method[1..end]),
-                    _ => match string(method) {
-                        Some(method) => method,
-                        None => return fail(MalformedKind::Method),
-                    },
-                };
+                let method = if self.method_is_plain { Some(Cow::Borrowed(method)) } else { string(method) };
+                let Some(method) = method else { return fail(MalformedKind::Method) };
                 let id = match id.map(RequestId::from_token) {
                     Some(None) => return fail(MalformedKind::Id),
                     Some(id) => id,
                     None => None,
                 };
-                let params = match self.params {
+                let params = match self.get(Member::Params) {
                     None | Some("null") => None,
                     Some(params) if params.starts_with('{') => Some(RawJson::indexed(params, self.members)),
                     Some(_) => return fail(MalformedKind::Params),
@@ -336,7 +352,9 @@ impl<'a> Envelope<'a> {
             }
             (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
                 // A response has no params. If there are some, the index may be theirs.
-                Some(id) if self.params.is_some() => Ok(Message::Response { id, result: RawJson::trusted(result) }),
+                Some(id) if self.get(Member::Params).is_some() => {
+                    Ok(Message::Response { id, result: RawJson::trusted(result) })
+                }
                 Some(id) => Ok(Message::Response { id, result: RawJson::indexed(result, self.members) }),
                 None => fail(MalformedKind::Id),
             },
@@ -356,73 +374,6 @@ impl<'a> Envelope<'a> {
             _ => fail(MalformedKind::Shape),
         }
     }
-}
-
-/// Takes the name of a member that most params or results have, if it is spelled in the most common way. Its length
-/// need not be searched for then.
-#[inline(always)]
-fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Option<StringToken<'a>> {
-    let begins = scanner.peek_member(first)?;
-    let (name, bit) = match begins.get(1)? {
-        b'_' => (scanner.eat_name(begins, b"\"_meta\":"), const { sole::bit(b"_meta") }),
-        b'n' => (scanner.eat_name(begins, b"\"name\":"), const { sole::bit(b"name") }),
-        b'a' => (scanner.eat_name(begins, b"\"arguments\":"), const { sole::bit(b"arguments") }),
-        b'p' => (scanner.eat_name(begins, b"\"progressToken\":"), const { sole::bit(b"progressToken") }),
-        b'c' => (scanner.eat_name(begins, b"\"content\":"), const { sole::bit(b"content") }),
-        _ => return None,
-    };
-    if name.is_some() {
-        seen.add_bit(bit);
-    }
-    name
-}
-
-/// Returns the next member of params, of a result or of their `_meta`, as [`Scanner::next_member`] does.
-#[inline(always)]
-fn next_param<'a>(
-    scanner: &mut Scanner<'a>,
-    first: bool,
-    seen: &mut Seen,
-) -> Result<Option<StringToken<'a>>, ScanError> {
-    if scanner.eat(b'}') {
-        return Ok(None);
-    }
-    if let Some(usual) = usual_name(scanner, first, seen) {
-        return Ok(Some(usual));
-    }
-    let name = scanner.next_member(first)?;
-    if let Some(name) = name {
-        seen.add(name);
-    }
-    Ok(name)
-}
-
-/// An object that was stepped over.
-struct Passed<'a> {
-    text: &'a str,
-    members: Index,
-    /// A member that [decides](super::sole) occurs twice.
-    twice: bool,
-}
-
-/// Steps over an object inside of `outer` brackets, over each value with `pass`. Returns the positions of its members.
-#[inline(always)]
-fn read_object<'a>(
-    scanner: &mut Scanner<'a>,
-    outer: u32,
-    mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
-) -> Result<Passed<'a>, ScanError> {
-    let start = scanner.position();
-    let (mut first, mut members, mut seen) = (true, Indexing::new(scanner.left()), Seen::default());
-    scanner.open(b'{', outer)?;
-    while let Some(name) = next_param(scanner, first, &mut seen)? {
-        first = false;
-        let from = scanner.left();
-        pass(scanner, name)?;
-        members.add(name, [from, scanner.left()]);
-    }
-    let (members, text) = (members.end(scanner.left()).validated(Validated::Names), scanner.since(start));
-    Ok(Passed { text, members, twice: seen.repeats(text) })
 }
 
 fn error_object(text: &str) -> Option<ErrorObject> {
@@ -462,9 +413,20 @@ impl<'a> Message<'a> {
     /// An array is a
     /// [`MalformedKind::Array`]: see [`ArrayIter`].
     pub fn parse(text: &'a str, max_depth: u32) -> Result<Self, Malformed> {
+        Self::parse_repeating(text, max_depth, Repeated::default(), &mut Repetition::default())
+    }
+
+    /// Reads one message as [`parse`](Self::parse) does, and looks for members that the peer repeats: those of earlier
+    /// messages that were read with the same `max_depth`. Sets `repetition` to those that were found.
+    pub(crate) fn parse_repeating(
+        text: &'a str,
+        max_depth: u32,
+        repeated: Repeated<'_>,
+        repetition: &mut Repetition,
+    ) -> Result<Self, Malformed> {
         let mut scanner = Scanner::new(text, max_depth);
         scanner.skip_white_space();
-        let mut envelope = Envelope::default();
+        let mut envelope = Envelope { repeated, ..Envelope::default() };
         let outcome = if scanner.peek() == Some(b'{') {
             scanner.open(b'{', 0).and_then(|()| envelope.read(&mut scanner))
         } else {
@@ -481,7 +443,10 @@ impl<'a> Message<'a> {
             }
         };
         match outcome {
-            Ok(()) => envelope.classify(),
+            Ok(()) => {
+                *repetition = envelope.repetition;
+                envelope.classify()
+            }
             Err(ScanError) if scanner.is_too_deep() => Err(envelope.malformed(MalformedKind::TooDeep)),
             // Members before a syntax error may have another meaning.
             Err(ScanError) => Err(Envelope::default().malformed(MalformedKind::Syntax(scanner.position()))),
@@ -498,7 +463,7 @@ impl<'a> Message<'a> {
         match envelope.malformed(MalformedKind::Shape) {
             // The kind of the message may depend on members behind the cut.
             Malformed { subject: MalformedSubject::Request(_) | MalformedSubject::Unreadable, kind }
-                if envelope.method.is_none() =>
+                if envelope.get(Member::Method).is_none() =>
             {
                 Malformed { subject: MalformedSubject::Nothing, kind }
             }

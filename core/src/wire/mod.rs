@@ -12,8 +12,10 @@ mod message;
 #[cfg(feature = "http")]
 mod offsets;
 mod one_line;
+mod passed_object;
 mod raw;
 pub(crate) mod reader;
+mod repeated;
 pub(crate) mod scan;
 mod sole;
 mod string_scan;
@@ -30,4 +32,5 @@ pub use message::{ArrayIter, Malformed, MalformedKind, MalformedSubject, Message
 #[cfg(feature = "http")]
 pub(crate) use offsets::MessageOffsets;
 pub use raw::{OwnedRawJson, RawJson, RawJsonBuffer, decode_params};
+pub(crate) use repeated::{Repeated, RepeatedMembers, Repetition, RunPlace};
 pub use text::{quote, text};

@@ -85,8 +85,22 @@ impl<'a> RawJson<'a> {
     /// Returns an upper bound of the memory of the decoded value, in bytes: its text, and for each member or element
     /// its place in a list. It can be far larger than the text, since `"",` is an element.
     pub(crate) fn weight(&self) -> usize {
+        self.weight_with(self.commas())
+    }
+
+    /// Returns the [weight](Self::weight) of a value whose text has this many commas.
+    pub(crate) fn weight_with(&self, commas: usize) -> usize {
         const PLACE: usize = 96;
-        self.text.len() + PLACE * (1 + memchr::memchr_iter(b',', self.text.as_bytes()).count())
+        self.text.len() + PLACE * (1 + commas)
+    }
+
+    /// Returns the number of commas in the text.
+    pub(crate) fn commas(&self) -> usize {
+        // A number has none.
+        if let [b'0'..=b'9', ..] = self.text.as_bytes() {
+            return 0;
+        }
+        memchr::memchr_iter(b',', self.text.as_bytes()).count()
     }
 
     /// Returns the value of the member `name`, or `None` if this is not an object or has no such member.

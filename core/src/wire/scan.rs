@@ -340,6 +340,30 @@ impl<'a> Scanner<'a> {
         eaten.then(|| StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false })
     }
 
+    /// Takes `members`, and the comma before those that are not the `first`, if a comma or a closing brace follows.
+    #[inline(always)]
+    pub(super) fn eat_members(&mut self, members: &[u8], first: bool) -> bool {
+        let Some(begins) = self.peek_member(first) else { return false };
+        // Most other members differ in their first bytes, which are compared without a call.
+        if begins.first_chunk::<4>() != members.first_chunk() {
+            return false;
+        }
+        match begins.strip_prefix(members) {
+            Some(rest @ [b',' | b'}', ..]) => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
+    /// Returns the text between the quotes of the string from `start` to the current position, or `None` if that is not
+    /// a string.
+    #[inline(always)]
+    pub(super) fn inside_quotes(&self, start: usize) -> Option<&'a str> {
+        self.text.get(start..self.position() - 1)?.strip_prefix('"')
+    }
+
     /// Takes the next element of the current array. Returns `None` after its closing bracket.
     pub(crate) fn next_element(&mut self, first: bool, outer: u32) -> Scanned<Option<&'a str>> {
         if self.begin_element(first)? { self.value(outer).map(Some) } else { Ok(None) }
@@ -447,6 +471,19 @@ pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
     })
 }
 
+/// Returns whether an object may have a member `_meta` or `resultType`. `false` is certain, as of [`may_have`].
+#[inline]
+pub(crate) fn may_have_result_members(object: &[u8]) -> bool {
+    if object.len() > LONG {
+        return ["_meta", "resultType"].into_iter().any(|name| may_have(object, name));
+    }
+    memchr::memchr3_iter(b'_', b'T', b'\\', object).any(|at| match object[at] {
+        b'\\' => object.get(at + 1) == Some(&b'u'),
+        b'_' => object[at..].starts_with(b"_meta"),
+        _ => object[..at].ends_with(b"result"),
+    })
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -468,6 +505,12 @@ mod tests {
                 assert!(may_have(format!("{filler}{name}\":1}}").as_bytes(), "_meta"), "{length}");
                 assert!(may_have(format!("{{\"{name}\":1{filler}").as_bytes(), "_meta"), "{length}");
                 assert!(may_have(format!("{filler}{name}{filler}").as_bytes(), "_meta"), "{length}");
+            }
+            assert!(!may_have_result_members(filler.as_bytes()), "{length}");
+            for name in ["_meta", "\\u005fmeta", "resultType", "result\\u0054ype", "\\u0072esultType"] {
+                for text in [format!("{filler}{name}\":1}}"), format!("{{\"{name}\":1{filler}")] {
+                    assert!(may_have_result_members(text.as_bytes()), "{length} {name}");
+                }
             }
         }
     }

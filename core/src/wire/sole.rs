@@ -48,29 +48,29 @@ pub(super) fn decides(name: &[u8]) -> bool {
 pub(super) struct Seen {
     /// A bit for each name. Several names share a bit.
     bits: u64,
-    /// Two names have the same bit, or one has escapes.
-    is_suspect: bool,
+    /// The bits that several names share, and some bit if a name has escapes.
+    suspect: u64,
 }
 
 impl Seen {
     /// Adds a name.
     #[inline(always)]
     pub(super) fn add(&mut self, name: StringToken<'_>) {
-        self.is_suspect |= name.escaped;
-        self.add_bit(bit(name.inner));
+        self.suspect |= u64::from(name.escaped);
+        self.add_bits(bit(name.inner));
     }
 
-    /// Adds a name without escapes by its [`bit`].
+    /// Adds a name without escapes by its [`bit`], or several names, all of which are different.
     #[inline(always)]
-    pub(super) const fn add_bit(&mut self, bit: u64) {
-        self.is_suspect |= self.bits & bit != 0;
-        self.bits |= bit;
+    pub(super) const fn add_bits(&mut self, bits: u64) {
+        self.suspect |= self.bits & bits;
+        self.bits |= bits;
     }
 
     /// Returns whether a name that decides occurs twice in `object`, whose names were added.
     #[inline(always)]
     pub(super) fn repeats(&self, object: &str) -> bool {
-        self.is_suspect && repeats(object)
+        self.suspect != 0 && repeats(object)
     }
 }
 

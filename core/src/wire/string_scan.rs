@@ -426,6 +426,16 @@ pub(super) fn integer(bytes: &[u8]) -> Option<&[u8]> {
     is_whole.then_some(rest)
 }
 
+/// Returns an integer of fewer than eight digits, filled with zeros, or `None` if the text is anything else.
+#[inline]
+pub(super) fn short_digits(bytes: &[u8]) -> Option<[u8; WORD]> {
+    if bytes.len() >= WORD {
+        return None;
+    }
+    let word = padded(bytes);
+    (digits_in_word(word) == bytes.len()).then(|| word.to_le_bytes())
+}
+
 /// Returns the number of digits at the beginning of a word.
 #[inline(always)]
 const fn digits_in_word(word: u64) -> usize {

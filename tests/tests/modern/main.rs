@@ -12,6 +12,7 @@ mod options;
 mod oversized_declarations;
 mod probe;
 mod renegotiation;
+mod repetition;
 mod server;
 mod side_messages;
 mod subscriptions;

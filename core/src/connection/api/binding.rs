@@ -7,8 +7,8 @@ use crate::{
     connection::{
         api::{ClientRole, Connection, ServerRole},
         engine::{Engine, RoleState},
-        state::{streams::Downstream, tags::CallTag},
-        types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions},
+        state::{stateless_request::ResultHead, streams::Downstream, tags::CallTag},
+        types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions, ServerConfig},
     },
     protocol::{Era, Method, Phase},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
@@ -59,6 +59,13 @@ impl Connection<ServerRole> {
     /// there is no room for more.
     pub(crate) fn set_downstream(&mut self, bytes: usize, full: bool) {
         self.engine.streams.downstream = Downstream { bytes, full };
+    }
+
+    /// Creates a server for one request of the modern era, whose result begins with `head`.
+    pub(crate) fn stateless(config: Arc<ServerConfig>, head: Option<ResultHead>, now: Timestamp) -> Self {
+        let mut server = Self::new(config, now);
+        server.engine.modern.result_head = head;
+        server
     }
 
     /// Returns the number of bytes that wait to be written or for the rest of their batch.
@@ -168,21 +175,15 @@ impl Connection<ClientRole> {
     /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.
     pub(crate) fn request_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
-        let call = self.engine.start(
-            now,
-            Priority::Control,
-            Method::ListTools.as_str(),
-            CallTag::CancelTask,
-            options,
-            |out| {
+        let call =
+            self.engine.start(now, Priority::Control, &Method::ListTools.into(), CallTag::CancelTask, options, |out| {
                 if let Some(cursor) = cursor {
                     out.extend_from_slice(b"{\"cursor\":");
                     encode::text(out, cursor);
                     out.push(b'}');
                 }
                 Ok(())
-            },
-        );
+            });
         call.ok().map(CallId::as_u64)
     }
 }

@@ -69,7 +69,7 @@ impl<E> Connection<E> {
     /// # Errors
     /// Returns [`SendError::Answered`] if the request has a response already.
     pub fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> Result<(), SendError> {
-        let is_subscription = self.engine.subscriptions.is_open(key);
+        let is_subscription = self.engine.modern.subscriptions.is_open(key);
         let deadline = deadline.filter(|_| !is_subscription);
         if self.engine.requests.set_deadline(key, deadline) { Ok(()) } else { Err(SendError::Answered) }
     }

@@ -91,7 +91,7 @@ impl Connection<ServerRole> {
                 version: modern.version,
                 client_capabilities: &modern.capabilities,
                 client_info: modern.info.as_ref(),
-                log_level: modern.log_level,
+                log_level: entry.tag.log_level,
                 progress_token,
                 trace,
                 principal,

@@ -10,7 +10,7 @@ use crate::{
     },
     protocol::Method,
     rpc::{CallId, ReplyKey, Timestamp},
-    wire::{ErrorObject, RawJson, RequestId},
+    wire::{ErrorObject, RawJson, Repetition, RequestId},
 };
 
 /// A handle to an engine whose methods run the client's steps. On a server they do nothing.
@@ -64,7 +64,7 @@ steps! {
     fn renegotiate(now: Timestamp, call: CallId, error: &ErrorObject) -> bool, else false;
 
     // Requests that are sent again.
-    fn receive_modern_result<'a>(call: CallId, method: Option<Method>, result: RawJson<'a>) -> Option<Event<'a>>, else None;
+    fn receive_modern_result<'a>(call: CallId, method: Option<Method>, result: RawJson<'a>, repetition: Repetition) -> Option<Event<'a>>, else None;
     fn respond_to_input_request(key: ReplyKey, input_request: InputRequestRef, answer: Result<Vec<u8>, &ErrorObject>), else ();
     fn send_due(now: Timestamp), else ();
 

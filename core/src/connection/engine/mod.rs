@@ -17,9 +17,10 @@ use crate::{
             input_pause::{Pause, RefusedSends},
             keepalive::KeepaliveState,
             list_changes::ListChanges,
+            modern::ModernState,
+            repeated_parts::RepeatedParts,
             retries::Retries,
             streams::Streams,
-            subscriptions::Subscriptions,
             tags::{CallTag, RequestTag},
             task_progress::TaskProgressTable,
         },
@@ -54,7 +55,7 @@ pub(crate) struct Engine {
     pub(crate) log_level: Option<LoggingLevel>,
     pub(crate) keepalive: Option<Box<KeepaliveState>>,
     pub(crate) task_progress: TaskProgressTable,
-    pub(crate) subscriptions: LazyBox<Subscriptions>,
+    pub(crate) modern: LazyBox<ModernState>,
     pub(crate) retries: LazyBox<Retries>,
     pub(crate) cache: LazyBox<Cache>,
     /// The latest time that the driver passed in.
@@ -101,7 +102,7 @@ impl Engine {
             log_level: None,
             keepalive: KeepaliveState::of(settings, now),
             task_progress: TaskProgressTable::default(),
-            subscriptions: LazyBox::default(),
+            modern: LazyBox::default(),
             retries: LazyBox::default(),
             cache: LazyBox::default(),
             clock: now,
@@ -309,6 +310,9 @@ impl Engine {
     pub(crate) fn shrink(&mut self) {
         self.outbox.shrink();
         self.requests.shrink();
+        if let Some(modern) = self.modern.allocated_mut() {
+            modern.repeated = RepeatedParts::default();
+        }
         if self.streams.has_none() {
             self.streams = LazyBox::default();
         }
@@ -353,7 +357,7 @@ impl Engine {
             events: self.events.len() + usize::from(self.ended.is_some()),
             tasks: self.task_progress.len(),
             changes: self.list_changes.len(),
-            subscriptions: self.subscriptions.len(),
+            subscriptions: self.modern.subscriptions.len(),
             kept: self.retries.len(),
             call_bytes: self.retries.bytes(),
         }

@@ -56,7 +56,7 @@ impl RoleState {
         let identity = config.settings.versions.contains(newest).then(|| {
             let info = At(&config.info, Some(newest)).to_json().ok()?;
             let capabilities = At(&config.capabilities, Some(newest)).to_json().ok()?;
-            Some(ClientIdentity { info, capabilities })
+            Some(ClientIdentity::new(newest, info, capabilities))
         });
         Self::Client {
             config,

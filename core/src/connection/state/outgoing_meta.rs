@@ -1,6 +1,6 @@
 //! The `_meta` of an outgoing request: identity of the client, progress token, trace context and log level.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::{boxed::Box, format, sync::Arc, vec::Vec};
 
 use crate::{
     connection::{json_splice, types::RequestOptions},
@@ -17,8 +17,19 @@ use crate::{
 /// The identity that every request of the modern era carries in `_meta`, encoded as JSON.
 #[derive(Clone, Debug)]
 pub(crate) struct ClientIdentity {
-    pub(crate) info: Json,
-    pub(crate) capabilities: Json,
+    info: Json,
+    capabilities: Json,
+    /// The members of `_meta` for requests of this revision, which most requests carry without changes.
+    members: (ProtocolVersion, Box<[u8]>),
+}
+
+impl ClientIdentity {
+    pub(crate) fn new(version: ProtocolVersion, info: Json, capabilities: Json) -> Self {
+        let members = [(keys::CLIENT_INFO, &info), (keys::CLIENT_CAPABILITIES, &capabilities)];
+        let mut text = format!(r#""{}":"{}""#, keys::PROTOCOL_VERSION, version.as_str());
+        members.into_iter().for_each(|(name, value)| text.push_str(&format!(r#","{name}":{}"#, value.get())));
+        Self { info, capabilities, members: (version, text.into_bytes().into()) }
+    }
 }
 
 /// The options of a request that the application set. They apply each time the request is sent.
@@ -85,13 +96,16 @@ impl<'a> OutgoingMeta<'a> {
                 (keys::CLIENT_CAPABILITIES, Value::Json(capabilities.get())),
             ]
         });
+        token.into_iter().chain(sender.into_iter().flatten()).chain(self.others())
+    }
+
+    /// Returns the members that neither name the client nor the progress token.
+    fn others(self) -> impl DoubleEndedIterator<Item = (&'static str, Value<'a>)> {
         let trace = self.extra.trace.iter().flat_map(|trace| trace.members());
         // A session sets its level with `logging/setLevel`.
         let level = self.extra.level.filter(|_| self.modern.is_some());
-        token
-            .into_iter()
-            .chain(sender.into_iter().flatten())
-            .chain(trace.map(|(name, value)| (name, Value::Text(value))))
+        trace
+            .map(|(name, value)| (name, Value::Text(value)))
             .chain(level.map(|level| (keys::LOG_LEVEL, Value::Text(level.as_str()))))
     }
 
@@ -99,12 +113,7 @@ impl<'a> OutgoingMeta<'a> {
     pub(crate) fn append(self, out: &mut Vec<u8>, params: impl FnOnce(&mut Vec<u8>) -> Encoded) -> Encoded {
         let start = out.len();
         // `_meta` is written first, so that the params, which may be large, need not be moved.
-        self.members().for_each(|(name, value)| {
-            out.extend_from_slice(if out.len() == start { b"{\"_meta\":{\"" } else { b",\"" });
-            out.extend_from_slice(name.as_bytes());
-            out.extend_from_slice(b"\":");
-            value.append(out);
-        });
+        self.append_members(out);
         if out.len() == start {
             return params(out);
         }
@@ -125,6 +134,32 @@ impl<'a> OutgoingMeta<'a> {
         Ok(())
     }
 
+    /// Appends the beginning of params, up to the last member of their `_meta`; nothing if there are no members.
+    fn append_members(self, out: &mut Vec<u8>) {
+        let start = out.len();
+        let mut meta = self;
+        // The most common members are written as a whole.
+        if let Some(token) = meta.token.take() {
+            out.extend_from_slice(b"{\"_meta\":{\"progressToken\":");
+            encode::unsigned(out, token.as_u64());
+        }
+        if let Some((version, ClientIdentity { members: (usual, members), .. })) = meta.modern
+            && version == *usual
+            && meta.extra.capabilities.is_none()
+        {
+            let begin: &[u8] = if out.len() == start { b"{\"_meta\":{" } else { b"," };
+            out.extend_from_slice(begin);
+            out.extend_from_slice(members);
+            if meta.extra.level.is_none() && meta.extra.trace.is_none() {
+                return;
+            }
+            return meta.others().for_each(|member| append_member(out, start, member));
+        }
+        if meta.modern.is_some() || meta.extra.trace.is_some() {
+            meta.members().for_each(|member| append_member(out, start, member));
+        }
+    }
+
     /// Adds these members to the `_meta` of the params that begin at `start` and end with `out`.
     pub(crate) fn splice(self, out: &mut Vec<u8>, start: usize) {
         let mut text = Vec::new();
@@ -134,6 +169,14 @@ impl<'a> OutgoingMeta<'a> {
             json_splice::set_meta(out, start, name, core::str::from_utf8(&text).unwrap_or("null"));
         }
     }
+}
+
+/// Appends a member of the `_meta` of params that begin at `start`.
+fn append_member(out: &mut Vec<u8>, start: usize, (name, value): (&str, Value<'_>)) {
+    out.extend_from_slice(if out.len() == start { b"{\"_meta\":{\"" } else { b",\"" });
+    out.extend_from_slice(name.as_bytes());
+    out.extend_from_slice(b"\":");
+    value.append(out);
 }
 
 #[cfg(test)]
@@ -181,10 +224,11 @@ mod tests {
 
     #[test]
     fn meta_is_merged_into_one_object() {
-        let identity = ClientIdentity {
-            info: Json::parse(r#"{"name":"me"}"#).expect("JSON"),
-            capabilities: Json::parse("{}").expect("JSON"),
-        };
+        let identity = ClientIdentity::new(
+            ProtocolVersion::LATEST,
+            Json::parse(r#"{"name":"me"}"#).expect("JSON"),
+            Json::parse("{}").expect("JSON"),
+        );
         let trace = TraceContext::within("00-0af7651916cd43dd8448eb211c80319c-b7ad6b7169203331-01");
         let extra =
             MetaOptions { level: Some(LoggingLevel::Info), trace: trace.ok().map(Arc::new), ..MetaOptions::default() };
@@ -211,10 +255,11 @@ mod tests {
 
     #[test]
     fn a_request_can_declare_other_capabilities() {
-        let identity = ClientIdentity {
-            info: Json::parse("{}").expect("JSON"),
-            capabilities: Json::parse(r#"{"roots":{},"sampling":{}}"#).expect("JSON"),
-        };
+        let identity = ClientIdentity::new(
+            ProtocolVersion::LATEST,
+            Json::parse("{}").expect("JSON"),
+            Json::parse(r#"{"roots":{},"sampling":{}}"#).expect("JSON"),
+        );
         let declared = [crate::protocol::Capability::Roots].into_iter().collect::<ClientCapabilities>();
         let options = RequestOptions { client_capabilities: Some(Arc::new(declared)), ..RequestOptions::no_timeout() };
         for (options, expected) in

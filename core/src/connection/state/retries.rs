@@ -61,6 +61,11 @@ impl RetainedCall {
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
+    /// Returns whether a complete result ends the request, and nothing else is to be done with it.
+    pub(crate) const fn is_plain(&self) -> bool {
+        self.poller.is_none() && self.cacheable.is_none() && self.listening.is_none()
+    }
+
     /// Returns the input requests without a response of the application.
     pub(crate) fn open_input_requests(&self) -> Vec<ReplyKey> {
         let poller = self.poller.iter().flat_map(|poller| poller.open_input_requests());

@@ -1,18 +1,25 @@
 //! The fields that a request of the modern era (2026-07-28) carries in `_meta`, as a server stores them.
 
-use alloc::vec::Vec;
+use alloc::{sync::Arc, vec::Vec};
 
 use crate::{
     connection::{json_splice, types::SendError},
-    protocol::{Capability, ProtocolVersion},
-    schema::{At, ClientCapabilities, Encode, Implementation, JsonLine, LoggingLevel, keys},
-    wire::{RawJson, encode::Encoded, scan::may_have},
+    protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
+    schema::{At, ClientCapabilities, Implementation, LoggingLevel, keys},
+    wire::{RawJson, encode::Encoded, scan::may_have_result_members},
 };
 
+/// Up to this [weight](RawJson::weight), all of `_meta` is counted without looking at its members.
+pub(crate) const SMALL_META: usize = 4 << 10;
+
 /// Returns an estimate of the bytes that the decoded `_meta` takes while the request is in flight.
-pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
-    /// Up to this weight, all of `_meta` is counted without looking at its members.
-    const SMALL_META: usize = 4 << 10;
+#[cfg(feature = "http")]
+fn described(meta: Option<&RawJson<'_>>) -> usize {
+    meta.map_or(0, |meta| described_of(meta, meta.weight()))
+}
+
+/// Returns the same estimate for a `_meta` of this [weight](RawJson::weight).
+pub(crate) fn described_of(meta: &RawJson<'_>, weight: usize) -> usize {
     const DECODED_KEYS: [&str; 6] = [
         keys::CLIENT_CAPABILITIES,
         keys::CLIENT_INFO,
@@ -21,19 +28,17 @@ pub(crate) fn described(meta: Option<&RawJson<'_>>) -> usize {
         keys::TRACESTATE,
         keys::BAGGAGE,
     ];
-    let Some(meta) = meta else { return 0 };
-    let all = meta.weight();
-    if all <= SMALL_META {
-        return all;
+    if weight <= SMALL_META {
+        return weight;
     }
     let kept = meta.pick(DECODED_KEYS).into_iter().flatten();
-    kept.map(|text| RawJson::trusted(text).weight()).sum::<usize>().min(all)
+    kept.map(|text| RawJson::trusted(text).weight()).sum::<usize>().min(weight)
 }
 
 /// Returns the bytes that a request of the modern era may take in addition to its own length while it is in flight.
 #[cfg(feature = "http")]
 pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
-    use crate::{protocol::Method, wire::Message};
+    use crate::wire::Message;
 
     let Message::Request { method, params, meta, .. } = message else { return 0 };
     let is_listen = Method::parse(method) == Some(Method::Listen);
@@ -41,46 +46,50 @@ pub(crate) fn request_weight(message: &crate::wire::Message<'_>) -> usize {
     described(meta.as_ref()).saturating_add(filter.map_or(0, |filter| filter.weight()))
 }
 
-/// The `_meta` of a request, and the requirements for its result.
+/// A client, as a request describes it.
 #[derive(Clone, Debug)]
-pub(crate) struct StatelessRequest {
+pub(crate) struct ClientDescription {
+    /// The revision of the request.
     pub(crate) version: ProtocolVersion,
     pub(crate) capabilities: ClientCapabilities,
     pub(crate) info: Option<Implementation>,
-    /// The minimum severity of log messages. `None`: the request gets no log messages.
-    pub(crate) log_level: Option<LoggingLevel>,
-    /// Whether the client may cache the result, which then must carry `cacheScope` and `ttlMs`.
-    pub(crate) cacheable: bool,
-    /// Whether the result may be `input_required`.
-    pub(crate) may_require_input: bool,
-    /// Whether the result may be a task. `None` if the method never has one; `Some(false)` if a side lacks the
-    /// capability.
-    pub(crate) may_become_task: Option<bool>,
+    /// The same capabilities as a set.
+    pub(crate) declared: CapabilitySet,
 }
 
-impl StatelessRequest {
-    /// Appends the result that `result` writes, with the members that every result has. Fails if the request cannot
-    /// have a result of this type.
+/// The `_meta` of a request.
+#[derive(Clone, Debug)]
+pub(crate) struct StatelessRequest {
+    /// The client. Requests that describe it in the same way share the description.
+    pub(crate) client: Arc<ClientDescription>,
+    /// The minimum severity of log messages. `None`: the request gets no log messages.
+    pub(crate) log_level: Option<LoggingLevel>,
+}
+
+/// The requirements for the result of a request.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct ResultRules {
+    pub(crate) method: Option<Method>,
+    /// Whether both sides have the capability of tasks.
+    pub(crate) has_tasks: bool,
+}
+
+impl ResultRules {
+    /// Appends the result that `result` writes, with the members that every result has. `head` is the beginning of a
+    /// complete result with these members. Fails if the request cannot have a result of this type.
     pub(crate) fn append(
         &self,
         out: &mut Vec<u8>,
-        server: Option<&Implementation>,
+        head: &ResultHead,
         result: impl FnOnce(&mut Vec<u8>) -> Encoded,
     ) -> Result<(), SendError> {
         let start = out.len();
         // These members are written first, so that the result, which may be large, need not be moved.
-        out.extend_from_slice(b"{\"resultType\":\"complete\"");
-        if let Some(server) = server {
-            out.extend_from_slice(b",\"_meta\":{\"");
-            out.extend_from_slice(keys::SERVER_INFO.as_bytes());
-            out.extend_from_slice(b"\":");
-            server.append_at(None, &mut JsonLine::new(out))?;
-            out.push(b'}');
-        }
+        out.extend_from_slice(head.text());
         let object = out.len();
         result(out)?;
-        let may_have_members =
-            self.cacheable || ["_meta", "resultType"].iter().any(|name| may_have(&out[object..], name));
+        let is_cacheable = self.method.is_some_and(Method::is_cacheable);
+        let may_have_members = is_cacheable || may_have_result_members(&out[object..]);
         match out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first()) {
             Some(first) if !may_have_members => match first {
                 Some(b'}') => {
@@ -92,33 +101,54 @@ impl StatelessRequest {
             },
             _ => {
                 out.drain(start..object);
-                return self.finish(out, start, server);
+                return self.finish(out, start, head, is_cacheable);
             }
         }
         Ok(())
     }
 
     /// Adds the members that every result has to the result that begins at `start`, which may contain some of them.
-    fn finish(&self, out: &mut Vec<u8>, start: usize, server: Option<&Implementation>) -> Result<(), SendError> {
-        if let Some(server) = server {
-            json_splice::set_meta(out, start, keys::SERVER_INFO, At(server, None).to_json()?.get());
-        }
+    fn finish(&self, out: &mut Vec<u8>, start: usize, head: &ResultHead, is_cacheable: bool) -> Result<(), SendError> {
+        json_splice::set_meta(out, start, keys::SERVER_INFO, head.server());
         json_splice::default(out, start, "resultType", "\"complete\"");
         let result = RawJson::trusted(core::str::from_utf8(&out[start..]).unwrap_or_default());
         let kind = result.member("resultType").and_then(RawJson::into_text);
+        let may = |is_allowed: fn(Method) -> bool| self.method.is_some_and(is_allowed);
         match kind.as_deref() {
-            Some("input_required") if !self.may_require_input => return Err(SendError::WrongResult),
-            Some("task") => match self.may_become_task {
-                Some(true) => {}
-                Some(false) => return Err(SendError::Undeclared(Capability::TasksExtension)),
-                None => return Err(SendError::WrongResult),
-            },
-            Some("complete") if self.cacheable => {
+            Some("input_required") if !may(Method::may_require_input) => return Err(SendError::WrongResult),
+            Some("task") if !may(Method::may_become_task) => return Err(SendError::WrongResult),
+            Some("task") if !self.has_tasks => return Err(SendError::Undeclared(Capability::TasksExtension)),
+            Some("complete") if is_cacheable => {
                 json_splice::default(out, start, "cacheScope", "\"private\"");
                 json_splice::default(out, start, "ttlMs", "0");
             }
             _ => {}
         }
         Ok(())
+    }
+}
+
+/// The beginning of the results of a server, with the members that every result has.
+#[derive(Clone, Debug)]
+pub(crate) struct ResultHead(Arc<str>);
+
+impl ResultHead {
+    const BEFORE: &'static str = "{\"resultType\":\"complete\",\"_meta\":{\"";
+    const MIDDLE: &'static str = "\":";
+
+    pub(crate) fn new(server: &Implementation) -> Result<Self, serde_json::Error> {
+        let server = At(server, None).to_json()?;
+        Ok(Self([Self::BEFORE, keys::SERVER_INFO, Self::MIDDLE, server.get(), "}"].concat().into()))
+    }
+
+    /// Returns the beginning of a result, up to the comma before the other members.
+    fn text(&self) -> &[u8] {
+        self.0.as_bytes()
+    }
+
+    /// Returns the JSON of the description of the server.
+    fn server(&self) -> &str {
+        let before = Self::BEFORE.len() + keys::SERVER_INFO.len() + Self::MIDDLE.len();
+        self.0.get(before..self.0.len() - 1).unwrap_or("null")
     }
 }

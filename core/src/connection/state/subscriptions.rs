@@ -2,7 +2,7 @@
 
 use alloc::{collections::BTreeMap, vec::Vec};
 
-use crate::{collections::StaticDefault, protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
+use crate::{protocol::Method, rpc::ReplyKey, schema::SubscriptionFilter, wire::RequestId};
 
 /// The subscriptions by their `subscriptions/listen` requests. The id of the request stays in use until the
 /// subscription ends.
@@ -29,10 +29,6 @@ pub(crate) struct PendingSubscription {
     pub(crate) filter: SubscriptionFilter,
     /// The bytes of the retained `_meta` of the request.
     pub(crate) described: usize,
-}
-
-impl StaticDefault for Subscriptions {
-    const EMPTY: &'static Self = &Self { active: BTreeMap::new(), pending: BTreeMap::new() };
 }
 
 impl Subscriptions {

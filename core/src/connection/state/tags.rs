@@ -5,13 +5,13 @@ use alloc::{boxed::Box, sync::Arc};
 use crate::{
     collections::StaticDefault,
     connection::{
-        state::{input_round::InputRequestRef, stateless_request::StatelessRequest},
+        state::{input_round::InputRequestRef, stateless_request::ClientDescription},
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
     rpc::{Entry, Number, Outgoing},
     schema::{LoggingLevel, TraceContext, keys},
-    wire::{RawJson, RequestId},
+    wire::{RawJson, Repetition, RequestId},
 };
 
 /// The origin of a message.
@@ -21,6 +21,10 @@ pub(crate) struct Origin {
     pub(crate) batch: Option<u32>,
     /// The size of the message in bytes.
     pub(crate) bytes: usize,
+    /// The hash of the id of a request, if it is known.
+    pub(crate) id_hash: Option<u32>,
+    /// The parts that the message has in common with earlier ones.
+    pub(crate) repetition: Repetition,
 }
 
 /// The kind of an outgoing request.
@@ -57,7 +61,12 @@ pub(crate) enum Token {
 impl Token {
     /// Returns the token in the `_meta` of the request with this id.
     pub(crate) fn named(meta: Option<&RawJson<'_>>, id: &RequestId) -> Self {
-        match meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN)) {
+        Self::of(meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN)).as_ref(), id)
+    }
+
+    /// Returns the token that `_meta` of the request with this id has as its progress token.
+    pub(crate) fn of(token: Option<&RawJson<'_>>, id: &RequestId) -> Self {
+        match token {
             None => Self::None,
             // Only an identical text counts, because the token is echoed as it was received.
             Some(token) if token.get().as_bytes() == id.as_bytes() => Self::Id,
@@ -93,8 +102,10 @@ pub(crate) struct RequestTag {
     pub(crate) bytes: usize,
     /// The level of `logging/setLevel`. It takes effect when the application responds with a result.
     pub(crate) level: Option<LoggingLevel>,
-    /// The `_meta` of a request of the modern era.
-    pub(crate) stateless: Option<Box<StatelessRequest>>,
+    /// The client of a request of the modern era.
+    pub(crate) stateless: Option<Arc<ClientDescription>>,
+    /// The minimum severity of log messages for a request of the modern era. `None`: the request gets none.
+    pub(crate) log_level: Option<LoggingLevel>,
     /// The distributed trace that the request belongs to.
     pub(crate) trace: Option<Box<TraceContext>>,
     /// The input request that this is, if a result contained it. The next request carries its response.
@@ -105,7 +116,7 @@ pub(crate) struct RequestTag {
 
 impl RequestTag {
     pub(crate) fn new(method: Option<Method>, token: Token, origin: Origin) -> Self {
-        let Origin { batch, bytes } = origin;
+        let Origin { batch, bytes, .. } = origin;
         Self {
             method,
             token,
@@ -116,6 +127,7 @@ impl RequestTag {
             bytes,
             level: None,
             stateless: None,
+            log_level: None,
             trace: None,
             input_request: None,
             arrival: None,

@@ -108,11 +108,11 @@ impl Limits {
     /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
     ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`input_requests`](Self::input_requests),
     ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
-    /// - and 256 KiB of small buffers for the next request.
+    /// - and 272 KiB of small buffers for the next request, and of parts that messages of 2026-07-28 repeat.
     #[must_use]
     pub fn memory(&self) -> usize {
         const ENTRY: usize = 1 << 10;
-        const SPARE: usize = 256 << 10;
+        const SPARE: usize = 272 << 10;
         let sum = |parts: &[usize]| parts.iter().fold(0usize, |sum, part| sum.saturating_add(*part));
         let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
         let held = sum(&[self.outbox_bytes, self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);

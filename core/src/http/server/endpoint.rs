@@ -14,7 +14,7 @@ use super::{
     tenants::{Activity, SessionCapacity, Tenants},
 };
 use crate::{
-    connection::{Principal, ServerConfig, SessionSnapshot},
+    connection::{Principal, ResultHead, ServerConfig, SessionSnapshot},
     http::{
         HttpResponse, SessionId,
         fields::Fields,
@@ -40,6 +40,8 @@ pub struct Endpoint<T> {
     /// A counter: each request of the modern era holds a clone.
     alone: Arc<()>,
     clients: Clients,
+    /// The beginning of the results of requests of the modern era, which their connections share.
+    head: Option<ResultHead>,
 }
 
 struct Entry<T> {
@@ -63,6 +65,7 @@ impl<T: Clone> Endpoint<T> {
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
         Self {
+            head: ResultHead::new(&config.info).ok(),
             options: Arc::new(options),
             config,
             sessions: BTreeMap::new(),
@@ -194,7 +197,13 @@ impl<T: Clone> Endpoint<T> {
         let (id, old) = match &request.target {
             Target::Modern(_) => {
                 self.has_room_for_request()?;
-                return Ok(make(Session::modern(now, &self.config, &self.options, self.alone.clone(), &client)));
+                return Ok(make(Session::modern(
+                    now,
+                    &self.config,
+                    &self.options,
+                    (self.alone.clone(), self.head.as_ref()),
+                    &client,
+                )));
             }
             Target::Initialize => (SessionId::new(random), false),
             Target::OldStream => (SessionId::new(random), true),

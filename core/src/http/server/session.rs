@@ -21,7 +21,7 @@ use super::{
 };
 use crate::{
     collections::{LazyBox, SeqMap},
-    connection::{CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
+    connection::{self, CloseReason, Connection, Event, SendError, Server, ServerConfig, ServerRole, SessionSnapshot},
     http::{AuthRefusal, Deadline, HttpResponse, ReplayBuffer, SessionId, Wake, response},
     protocol::Phase,
     rpc::{ReplyKey, Timestamp},
@@ -161,10 +161,11 @@ impl Session {
         now: Timestamp,
         config: &Arc<ServerConfig>,
         options: &Arc<EndpointOptions>,
-        place: Arc<()>,
+        (place, head): (Arc<()>, Option<&connection::ResultHead>),
         client: &Arc<Client>,
     ) -> Self {
-        Self::new(now, config, options, SessionKind::Modern { refused: None, _place: place }, client)
+        let conn = Connection::<ServerRole>::stateless(config.clone(), head.cloned(), now);
+        Self::over(conn, now, options, SessionKind::Modern { refused: None, _place: place }, client)
     }
 
     pub(super) fn streamable(

@@ -74,12 +74,13 @@ impl<'de> Reader<'de> {
 
     /// Returns the result of `read`. On an error the reader is where it was before, and no error text is made.
     pub(crate) fn attempt<T>(&mut self, read: impl FnOnce(&mut Self) -> Result<T, Error>) -> Option<T> {
-        let before = self.clone();
+        let (before, depth, quiet) = (self.scanner.position(), self.depth, self.quiet);
         self.quiet = true;
         let value = read(self);
-        self.quiet = before.quiet;
+        self.quiet = quiet;
         if value.is_err() {
-            *self = before;
+            self.scanner.skip_to(before);
+            self.depth = depth;
         }
         value.ok()
     }

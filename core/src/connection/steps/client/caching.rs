@@ -85,7 +85,8 @@ impl Engine {
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
         let retries = self.retries.allocated_mut();
-        let cacheable = retries.and_then(|retries| {
+        let cacheable = retries.filter(|retries| retries.get(call).is_some_and(|retry| retry.cacheable.is_some()));
+        let cacheable = cacheable.and_then(|retries| {
             retries.change(call, |retry| retry.cacheable.take().filter(|_| !retry.round.has_begun()))
         });
         if let Some((generation, key)) = cacheable.flatten() {

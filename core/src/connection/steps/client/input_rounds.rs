@@ -1,24 +1,21 @@
 //! `input_required` results (2026-07-28) on the client's side: the application gets the input requests, and the client
 //! sends the request again with their responses. For the application it remains one call.
 
-use alloc::{
-    format,
-    string::{String, ToString},
-    vec::Vec,
-};
+use alloc::{borrow::Cow, format, string::ToString, vec::Vec};
 
 use crate::{
     connection::{
         engine::Engine,
         state::{
             input_round::{InputRequest, InputRequestRef, InputResponseState, parse_input_requests},
+            retries::RetainedCall,
             tags::{Origin, RequestTag, Token},
         },
         types::{CancelCause, Event, InputRequestOrigin, Outcome},
     },
     protocol::{Capability, Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, State},
-    wire::{ErrorObject, RawJson, RequestId},
+    wire::{ErrorObject, RawJson, Repetition, RequestId},
 };
 
 impl Engine {
@@ -28,9 +25,16 @@ impl Engine {
         call: CallId,
         method: Option<Method>,
         result: RawJson<'a>,
+        repetition: Repetition,
     ) -> Option<Event<'a>> {
+        if repetition.is_found && self.retries.get(call).is_some_and(RetainedCall::is_plain) {
+            return self.finish_call(call, Outcome::Result(result));
+        }
         // A `resultType` that is not a string is treated as an unknown type.
-        let kind = result.member("resultType").map(|kind| kind.decode::<String>().unwrap_or_default());
+        let kind = match repetition.is_found {
+            true => Some(Cow::Borrowed("complete")),
+            false => result.member("resultType").map(|kind| kind.into_text().unwrap_or_default()),
+        };
         let has_poller = self.has_poller(call);
         let may_become_task = !has_poller
             && method.is_some_and(Method::may_become_task)
@@ -41,6 +45,9 @@ impl Engine {
             Some("task") if method == Some(Method::ExtGetTask) => self.finish_call(call, Outcome::Result(result)),
             None | Some("complete") if self.listens(call) => self.subscription_ended(call, Outcome::Result(result)),
             None | Some("complete") => {
+                if kind.is_some() && !repetition.is_found {
+                    self.modern.repeated.note_result(&result);
+                }
                 self.keep_result(call, &result);
                 self.finish_call(call, Outcome::Result(result))
             }

@@ -98,6 +98,9 @@ impl Engine {
     /// Ends a subscription, if the call is one, and invalidates the cached results that it covered, because changes go
     /// unnoticed now.
     pub(crate) fn stop_listening(&mut self, call: CallId) {
+        if self.retries.get(call).is_none_or(|retry| retry.listening.is_none()) {
+            return;
+        }
         let agreed =
             self.retries.change(call, |retry| retry.listening.as_mut().and_then(|listening| listening.agreed.take()));
         if let Some(filter) = agreed.flatten() {

@@ -76,7 +76,7 @@ impl Engine {
         self.note_exit(&reason);
         self.end_calls(&reason);
         self.end_subscriptions();
-        if let Some(subscriptions) = self.subscriptions.allocated_mut() {
+        if let Some(subscriptions) = self.modern.allocated_mut().map(|modern| &mut modern.subscriptions) {
             subscriptions.clear();
         }
         self.cancel_requests();

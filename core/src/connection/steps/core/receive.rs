@@ -36,7 +36,7 @@ impl Engine {
     ) -> Option<Event<'a>> {
         self.handle(now, |engine| {
             engine.noise = 0;
-            engine.receive_message(now, message, Origin { batch: None, bytes })
+            engine.receive_message(now, message, Origin { bytes, ..Origin::default() })
         })
     }
 
@@ -67,12 +67,13 @@ impl Engine {
         if frame.end() == FrameEnd::Oversized || bytes.len() > self.limits().frame_bytes {
             return self.receive_oversized(bytes);
         }
-        let origin = Origin { batch: None, bytes: bytes.len() };
+        let mut origin = Origin { bytes: bytes.len(), ..Origin::default() };
         let text = match wire::text(bytes) {
             Ok(text) => text,
             Err(error) => return self.receive_junk(frame, syntax_at(error)),
         };
-        match Message::parse(text, self.limits().json_depth) {
+        let (depth, repeated) = (self.limits().json_depth, self.modern.repeated.members());
+        match Message::parse_repeating(text, depth, repeated, &mut origin.repetition) {
             Ok(message) => {
                 self.noise = 0;
                 self.receive_message(now, message, origin)
@@ -184,7 +185,7 @@ impl Engine {
             }
             Message::Notification { method, params } => self.receive_notification(now, MethodName::new(method), params),
             Message::Response { id, result } => match self.find_call(&id) {
-                Some(call) if result.is_object() => self.receive_result(now, call, result),
+                Some(call) if result.is_object() => self.receive_result(now, call, result, origin.repetition),
                 Some(call) => self.end_malformed(call),
                 None => {
                     self.as_client().dismiss_late_task(&id, &result);

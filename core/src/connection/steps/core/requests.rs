@@ -23,6 +23,8 @@ impl Engine {
         meta: Option<RawJson<'a>>,
         origin: Origin,
     ) -> Option<Event<'a>> {
+        let hash = self.requests.hash(&id);
+        let origin = Origin { id_hash: Some(hash), ..origin };
         let refuse = |engine: &mut Self, code, message: &'static str, violation| {
             engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
             engine.violation(violation)
@@ -30,11 +32,11 @@ impl Engine {
         if self.answers_nothing() {
             return self.violation(Violation::UnexpectedRequest(method.into_owned()));
         }
-        if self.requests.find(&id).is_some() {
+        if self.requests.find_hashed(&id, hash).is_some() {
             let message = "Invalid request: a request with this id is in flight";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
         }
-        if self.is_modern(meta.as_ref()) {
+        if self.is_modern(meta.as_ref(), origin.repetition) {
             if origin.batch.is_some() {
                 // The session on this connection has batches, but this request does not belong to it.
                 let message = "Invalid request: its revision does not support batches";
@@ -149,7 +151,8 @@ impl Engine {
         tag.arrival.clone_from(&self.arrival);
         tag.bytes = bytes;
         let timeout = self.settings().reply_timeout;
-        match self.requests.insert(self.clock, id, tag) {
+        let hash = origin.id_hash.unwrap_or_else(|| self.requests.hash(&id));
+        match self.requests.insert_hashed(self.clock, (id, hash), tag) {
             Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
             Inserted::New(key) => {
                 self.request_bytes += bytes;

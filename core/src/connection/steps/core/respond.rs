@@ -8,10 +8,13 @@ use crate::{
         engine::{Engine, RoleState},
         state::{
             batch::{BatchEntry, EntryOwner},
+            modern::ModernState,
+            stateless_request::{ResultHead, ResultRules},
             tags::RequestTag,
         },
         types::SendError,
     },
+    protocol::{Capability, CapabilitySet},
     rpc::{Entry, FrameOwner, Priority, ReplyKey, State},
     wire::{
         ErrorCode, ErrorObject,
@@ -60,7 +63,7 @@ impl Engine {
         // A batch leaves after all notifications.
         if entry.tag.batch.is_none() {
             let mut text = Vec::new();
-            append_response(&mut text, entry, &self.role_state, answer)?;
+            append_response(&mut text, entry, (&self.role_state, self.local, &self.modern), answer)?;
             if text.len() > self.limits().frame_bytes {
                 return Err(SendError::TooLarge);
             }
@@ -93,9 +96,9 @@ impl Engine {
     /// Queues the response to an open request without checking for room in the outbox.
     pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
-        let Self { requests, outbox, role_state, .. } = self;
+        let Self { requests, outbox, role_state, local, modern, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
-        let encode = |out: &mut Vec<u8>| append_response(out, entry, role_state, answer);
+        let encode = |out: &mut Vec<u8>| append_response(out, entry, (&*role_state, *local, &**modern), answer);
         let level = entry.tag.level.filter(|_| answer.is_ok());
         if let Some(batch) = entry.tag.batch {
             let mut text = Vec::new();
@@ -130,15 +133,20 @@ impl Engine {
 fn append_response(
     out: &mut Vec<u8>,
     entry: &Entry<RequestTag>,
-    role_state: &RoleState,
+    (role_state, local, modern): (&RoleState, CapabilitySet, &ModernState),
     answer: Answer<'_>,
 ) -> Result<(), SendError> {
     match answer {
         Ok(result) => {
             encode::open_response(out, &entry.id);
-            match &entry.tag.stateless {
-                Some(modern) => modern.append(out, role_state.server_info(), result)?,
-                None => result(out)?,
+            let rules = entry.tag.stateless.as_ref().map(|client| ResultRules {
+                method: entry.tag.method,
+                has_tasks: [local, client.declared].iter().all(|set| set.contains(Capability::TasksExtension)),
+            });
+            match (rules, &modern.result_head, role_state.server_info()) {
+                (Some(rules), Some(head), _) => rules.append(out, head, result)?,
+                (Some(rules), None, Some(server)) => rules.append(out, &ResultHead::new(server)?, result)?,
+                (Some(_), None, None) | (None, _, _) => result(out)?,
             }
             out.push(b'}');
         }

@@ -6,8 +6,9 @@ use crate::{
         state::tags::{CallTag, FIRST_ID},
         types::{CloseReason, Event, Outcome, Violation},
     },
+    protocol::Method,
     rpc::{CallId, Timestamp},
-    wire::{RawJson, RequestId},
+    wire::{RawJson, Repetition, RequestId},
 };
 
 impl Engine {
@@ -55,6 +56,7 @@ impl Engine {
         now: Timestamp,
         call: CallId,
         result: RawJson<'a>,
+        repetition: Repetition,
     ) -> Option<Event<'a>> {
         match self.calls.get(call).map(|entry| entry.tag) {
             Some(CallTag::Handshake) => {
@@ -66,7 +68,7 @@ impl Engine {
                 self.as_client().probe_answered(now, &result)
             }
             Some(CallTag::User { method, .. }) if self.is_modern_client() => {
-                self.as_client().receive_modern_result(call, method, result)
+                self.as_client().receive_modern_result(call, method, result, repetition)
             }
             Some(CallTag::User { method, task, .. }) => {
                 if task || self.task_progress.len() > 0 {
@@ -94,7 +96,9 @@ impl Engine {
         if let Outcome::Error(error) = &outcome {
             self.as_client().note_refusal(call, error);
         }
-        self.as_client().stop_listening(call);
+        if matches!(entry.tag, CallTag::User { method: Some(Method::Listen), .. }) {
+            self.as_client().stop_listening(call);
+        }
         self.drop_retry(call);
         let now = self.clock;
         match (entry.tag, outcome) {

@@ -121,7 +121,7 @@ impl Engine {
         // A ping has no params, and a subscription makes no progress.
         options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
-        let call = self.start(now, Priority::Request, method.as_str(), tag, options, params)?;
+        let call = self.start(now, Priority::Request, method, tag, options, params)?;
         if let Some(again) = listening {
             self.retries.change(call, |retry| retry.listening = Some(Box::new(ClientSubscription::new(again))));
         }
@@ -133,7 +133,7 @@ impl Engine {
         &mut self,
         now: Timestamp,
         priority: Priority,
-        method: &str,
+        method: &MethodName<'_>,
         tag: CallTag,
         options: RequestOptions,
         params: impl FnOnce(&mut Vec<u8>) -> Encoded,
@@ -146,7 +146,7 @@ impl Engine {
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
         let meta = OutgoingMeta { modern, extra: &extra, token: options.progress.then_some(id) };
         let queued = self.outbox.push(priority, FrameOwner::Call(id), max_len, |out| {
-            encode::open_request(out, id.as_u64(), method);
+            encode::open_request(out, id.as_u64(), method.as_str());
             let before = out.len();
             out.extend_from_slice(b",\"params\":");
             let start = out.len();
@@ -173,7 +173,7 @@ impl Engine {
             self.calls.note_own(call);
         }
         if keep {
-            self.retries.begin(call, MethodName::new(method).into_owned(), retry, extra);
+            self.retries.begin(call, method.clone().into_owned(), retry, extra);
         }
         Ok(call)
     }
@@ -200,7 +200,7 @@ impl Engine {
             return Err(SendError::WrongKind(known));
         }
         // Changes of lists wait for the next response or poll for output, so that many changes become one notification.
-        let has_receiver = for_session || self.subscriptions.len() > 0;
+        let has_receiver = for_session || self.modern.subscriptions.len() > 0;
         if known.is_some_and(|known| self.record_change(known, has_receiver)) {
             return Ok(());
         }
@@ -317,7 +317,7 @@ impl Engine {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
         let is_requested = match &entry.tag.stateless {
             // A stateless request gets log messages only if its `_meta` requests them.
-            Some(modern) => modern.log_level.is_some_and(|least| level >= least),
+            Some(_) => entry.tag.log_level.is_some_and(|least| level >= least),
             None => self.log_level.is_none_or(|least| level >= least),
         };
         match state {

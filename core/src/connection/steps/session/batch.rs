@@ -30,7 +30,7 @@ impl Engine {
         let slot = self.batches.begin(stream);
         let batch = u32::try_from(slot).ok();
         for member in ArrayIter::new(text, depth) {
-            let origin = Origin { batch, bytes: member.len() };
+            let origin = Origin { batch, bytes: member.len(), ..Origin::default() };
             let event = match Message::parse(member, depth) {
                 Ok(message) => self.receive_message(now, message, origin),
                 Err(malformed) => self.receive_malformed(malformed, origin),

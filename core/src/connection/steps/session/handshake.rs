@@ -32,7 +32,7 @@ impl Engine {
         let options = RequestOptions::within(config.settings.handshake_timeout);
         // If a lost session is renewed, requests of the application may wait already.
         let priority = if self.phase == Phase::Ready { Priority::Control } else { Priority::Request };
-        let queued = self.start(now, priority, Method::Initialize.as_str(), CallTag::Handshake, options, |out| {
+        let queued = self.start(now, priority, &Method::Initialize.into(), CallTag::Handshake, options, |out| {
             params.append_at(Some(offered), &mut JsonLine::new(out))
         });
         if let Err(error) = queued {

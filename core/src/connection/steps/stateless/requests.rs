@@ -2,8 +2,10 @@
 //! `_meta`.
 
 use alloc::{
+    borrow::Cow,
     boxed::Box,
     string::{String, ToString},
+    sync::Arc,
     vec::Vec,
 };
 
@@ -11,21 +13,23 @@ use crate::{
     connection::{
         engine::{Engine, RoleState},
         state::{
-            stateless_request::{StatelessRequest, described},
+            stateless_request::{
+                ClientDescription, ResultHead, ResultRules, SMALL_META, StatelessRequest, described_of,
+            },
             tags::{Origin, RequestTag, Token},
         },
-        types::{Event, Violation},
+        types::{Event, SendError, Violation},
     },
     protocol::{
-        Capability, Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion,
-        Refusal, Role, VersionSet, check,
+        Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion, Refusal, Role,
+        VersionSet, check,
     },
     rpc::FrameOwner,
     schema::{
         At, ClientCapabilities, DiscoverResult, Encode, JsonLine, MissingRequiredClientCapability, TraceContext,
         UnsupportedProtocolVersion, keys,
     },
-    wire::{ErrorCode, ErrorObject, RawJson, RequestId, encode, excerpt},
+    wire::{ErrorCode, ErrorObject, RawJson, Repetition, RequestId, encode, excerpt},
 };
 
 /// The error response to a rejected request, and the violation to report.
@@ -48,8 +52,8 @@ pub(crate) fn header_mismatch(mismatch: &HeaderMismatch) -> ErrorObject {
 impl Engine {
     /// Returns whether this server supports the modern era and the request is of it, by its `_meta` or by the headers
     /// of its frame.
-    pub(crate) fn is_modern(&self, meta: Option<&RawJson<'_>>) -> bool {
-        let claims = || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+    pub(crate) fn is_modern(&self, meta: Option<&RawJson<'_>>, repetition: Repetition) -> bool {
+        let claims = || repetition.is_found || meta.is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
         self.is_modern_server() && (self.headers().is_some() || claims())
     }
 
@@ -98,12 +102,19 @@ impl Engine {
             return None;
         }
         let method = method.in_era(Era::Modern);
+        let token = meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN));
+        let known = meta
+            .filter(|_| origin.repetition.is_found)
+            .and_then(|meta| self.modern.repeated.client(meta, token.as_ref()));
+        let (known, known_weight) = known.map(|(client, weight)| (client.clone(), weight)).unzip();
+        let has_others = known.is_none() || origin.repetition.has_others;
         // Large parts of `_meta` are retained while the request is in flight.
-        if meta.is_some_and(|meta| meta.weight() > self.limits().described_bytes()) {
+        let weight = known_weight.filter(|_| !has_others).or_else(|| meta.map(RawJson::weight)).unwrap_or_default();
+        if weight > self.limits().described_bytes() {
             return self.refuse_oversized(origin, &id);
         }
-        let described = described(meta);
-        let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta) {
+        let described = meta.map_or(0, |meta| described_of(meta, weight));
+        let (modern, meta) = match self.read_modern(&method, params.as_ref(), meta, known, has_others) {
             Ok(read) => read,
             Err(Rejection { error, violation }) => {
                 self.refuse(origin, Some(&id), &error);
@@ -111,14 +122,22 @@ impl Engine {
             }
         };
         if method.known() == Some(Method::Discover) {
-            self.answer_discover(&id, &modern, origin);
+            self.answer_discover(&id, modern.client.version, origin);
             return None;
         }
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
-        let token = Token::named(Some(meta), &id);
-        let trace = TraceContext::of(meta).map(Box::new);
+        // A binding that has headers passes one request to each connection.
+        if !origin.repetition.is_found && self.headers().is_none() && weight <= SMALL_META {
+            self.modern.repeated.note_client(meta, &modern.client);
+        }
+        if self.modern.result_head.is_none() {
+            self.modern.result_head = self.role_state.server_info().and_then(|server| ResultHead::new(server).ok());
+        }
+        let token = Token::of(token.as_ref(), &id);
+        let trace = if has_others { TraceContext::of(meta).map(Box::new) } else { None };
+        let StatelessRequest { client, log_level } = modern;
         let tag =
-            RequestTag { stateless: Some(Box::new(modern)), trace, ..RequestTag::new(method.known(), token, origin) };
+            RequestTag { stateless: Some(client), log_level, trace, ..RequestTag::new(method.known(), token, origin) };
         if method.known() == Some(Method::Listen) {
             return self.receive_listen(id, params, tag, (origin, described));
         }
@@ -128,37 +147,34 @@ impl Engine {
         }
     }
 
-    /// Reads and checks `_meta` and the headers. Returns the rejection if a check fails.
+    /// Reads and checks `_meta` and the headers. Returns the rejection if a check fails. `known` is the description of
+    /// the client if it was decoded before, and `has_others` whether `_meta` may have other members besides it and a
+    /// progress token.
     fn read_modern<'m, 'a>(
         &self,
         method: &MethodName<'_>,
         params: Option<&RawJson<'_>>,
         meta: Option<&'m RawJson<'a>>,
+        known_client: Option<Arc<ClientDescription>>,
+        has_others: bool,
     ) -> Result<(StatelessRequest, &'m RawJson<'a>), Rejection> {
         let known = method.known();
         let bad =
             |message: String| Rejection { error: ErrorObject::invalid_params(message), violation: Violation::BadMeta };
         let field = |key: &str| bad(alloc::format!("Invalid params: _meta needs {key}"));
         let meta = meta.ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
-        let requested: String = meta
-            .member(keys::PROTOCOL_VERSION)
-            .and_then(|version| version.decode().ok())
-            .ok_or_else(|| field(keys::PROTOCOL_VERSION))?;
-        let capabilities: ClientCapabilities = meta
-            .member(keys::CLIENT_CAPABILITIES)
-            .and_then(|capabilities| capabilities.decode().ok())
-            .ok_or_else(|| field(keys::CLIENT_CAPABILITIES))?;
         let headers = self.headers();
-        if let Some(headers) = headers {
-            headers.version.repeats("MCP-Protocol-Version", &requested)?;
-        }
-        let served = self.settings().versions;
-        let Some(version) = ProtocolVersion::parse(&requested)
-            .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
-        else {
-            let error = self.unsupported_version(&requested);
-            return Err(Rejection { error, violation: Violation::UnsupportedVersion });
+        let client = match known_client {
+            // Its revision was checked before.
+            Some(client) => {
+                if let Some(headers) = headers {
+                    headers.version.repeats("MCP-Protocol-Version", client.version.as_str())?;
+                }
+                client
+            }
+            None => self.read_client(meta, field)?,
         };
+        let version = client.version;
         if let Some(headers) = headers {
             headers.method.repeats("Mcp-Method", method.as_str())?;
         }
@@ -168,7 +184,7 @@ impl Engine {
                     ErrorObject::new(ErrorCode::INVALID_REQUEST, "Invalid request: this method is a notification");
                 return Err(Rejection { error, violation: Violation::WrongKind(known) });
             }
-            let (local, remote) = (self.local, capabilities.set());
+            let (local, remote) = (self.local, client.declared);
             let declared = move |role| if role == Role::Server { local } else { remote };
             match check(known, version, Role::Client, declared) {
                 Ok(()) => {}
@@ -182,27 +198,48 @@ impl Engine {
                 }
             }
         }
-        let named =
-            known.and_then(Method::mirrored_param).and_then(|param| params?.member(param)?.decode::<String>().ok());
-        if let (Some(headers), Some(name)) = (headers, named) {
+        if let (Some(headers), Some(param)) = (headers, known.and_then(Method::mirrored_param))
+            && let Some(name) = params.and_then(|params| params.member(param)?.into_text().map(Cow::into_owned))
+        {
             headers.name.encodes("Mcp-Name", &name)?;
         }
-        let log_level = match meta.member(keys::LOG_LEVEL) {
+        let log_level = match if has_others { meta.member(keys::LOG_LEVEL) } else { None } {
             None => None,
             Some(level) => {
                 let level = level.decode().map_err(|_| bad(alloc::format!("Invalid params: {}", keys::LOG_LEVEL)))?;
                 Some(level)
             }
         };
+        Ok((StatelessRequest { client, log_level }, meta))
+    }
+
+    /// Reads the description of a client in `_meta`, and checks its revision, also against the header. `missing`
+    /// returns the rejection for a member that is missing or malformed.
+    fn read_client(
+        &self,
+        meta: &RawJson<'_>,
+        missing: impl Fn(&str) -> Rejection,
+    ) -> Result<Arc<ClientDescription>, Rejection> {
+        let requested = meta.member(keys::PROTOCOL_VERSION);
+        let requested = requested.as_ref().and_then(|version| RawJson::trusted(version.get()).into_text());
+        let requested = requested.ok_or_else(|| missing(keys::PROTOCOL_VERSION))?;
+        let capabilities: ClientCapabilities = meta
+            .member(keys::CLIENT_CAPABILITIES)
+            .and_then(|capabilities| capabilities.decode().ok())
+            .ok_or_else(|| missing(keys::CLIENT_CAPABILITIES))?;
+        if let Some(headers) = self.headers() {
+            headers.version.repeats("MCP-Protocol-Version", &requested)?;
+        }
+        let served = self.settings().versions;
+        let Some(version) = ProtocolVersion::parse(&requested)
+            .filter(|version| served.intersection(VersionSet::MODERN).contains(*version))
+        else {
+            let error = self.unsupported_version(&requested);
+            return Err(Rejection { error, violation: Violation::UnsupportedVersion });
+        };
         let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
-        let cacheable = known.is_some_and(Method::is_cacheable);
-        let may_require_input = known.is_some_and(Method::may_require_input);
-        let has_tasks = [self.local, capabilities.set()].iter().all(|set| set.contains(Capability::TasksExtension));
-        let may_become_task = known.filter(|known| known.may_become_task()).map(|_| has_tasks);
-        Ok((
-            StatelessRequest { version, capabilities, info, log_level, cacheable, may_require_input, may_become_task },
-            meta,
-        ))
+        let declared = capabilities.set();
+        Ok(Arc::new(ClientDescription { version, capabilities, info, declared }))
     }
 
     /// Returns the error -32022 with the supported revisions.
@@ -214,7 +251,7 @@ impl Engine {
         }
     }
 
-    fn answer_discover(&mut self, id: &RequestId, modern: &StatelessRequest, origin: Origin) {
+    fn answer_discover(&mut self, id: &RequestId, version: ProtocolVersion, origin: Origin) {
         let RoleState::Server { config, .. } = &self.role_state else { return };
         let config = config.clone();
         let result = DiscoverResult {
@@ -224,8 +261,10 @@ impl Engine {
         self.answer(origin.batch, FrameOwner::Answered(None), |out| {
             encode::open_response(out, id);
             // This cannot fail: all fields are typed values that this revision has.
-            let _ = modern
-                .append(out, Some(&config.info), |out| result.append_at(Some(modern.version), &mut JsonLine::new(out)));
+            let _ = ResultHead::new(&config.info).map_err(SendError::from).and_then(|head| {
+                let rules = ResultRules { method: Some(Method::Discover), has_tasks: false };
+                rules.append(out, &head, |out| result.append_at(Some(version), &mut JsonLine::new(out)))
+            });
             out.push(b'}');
         });
     }

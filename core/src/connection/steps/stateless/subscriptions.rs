@@ -70,13 +70,13 @@ impl Engine {
             }
         };
         let requested = self.honoured(requested);
-        let declared = tag.stateless.as_ref().map(|modern| modern.capabilities.set()).unwrap_or_default();
+        let declared = tag.stateless.as_ref().map(|modern| modern.declared).unwrap_or_default();
         if requested.task_ids.is_some() && !declared.contains(Capability::TasksExtension) {
             let missing = [Capability::TasksExtension].into_iter().collect();
             self.refuse(origin, Some(&id), &MissingRequiredClientCapability::error(missing));
             return self.violation(Violation::Undeclared(Capability::TasksExtension));
         }
-        if self.subscriptions.len() >= self.limits().subscriptions {
+        if self.modern.subscriptions.len() >= self.limits().subscriptions {
             self.refuse(origin, Some(&id), &ErrorObject::internal("Too many subscriptions"));
             return self.violation(Violation::TooManyRequests);
         }
@@ -97,7 +97,7 @@ impl Engine {
             return None;
         }
         if is_for_application {
-            self.subscriptions.pending.insert(key, PendingSubscription { id, filter: requested, described });
+            self.modern.subscriptions.pending.insert(key, PendingSubscription { id, filter: requested, described });
             return Some(Event::Request { key, method: Method::Listen.into(), params });
         }
         self.open_subscription(key, ActiveSubscription { id, filter: requested, is_of_application: false });
@@ -119,7 +119,7 @@ impl Engine {
             None | Some((_, State::Answered)) => return Err(SendError::Answered),
         }
         self.has_room()?;
-        let pending = self.subscriptions.pending.remove(&key).ok_or(SendError::WrongResult)?;
+        let pending = self.modern.subscriptions.pending.remove(&key).ok_or(SendError::WrongResult)?;
         let PendingSubscription { id, mut filter, described } = pending;
         if self.phase >= Phase::Draining {
             return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
@@ -150,7 +150,7 @@ impl Engine {
             out.push(b'}');
             Ok(())
         });
-        self.subscriptions.active.insert(key, active);
+        self.modern.subscriptions.active.insert(key, active);
     }
 
     /// Returns the part of a filter that is covered by the capabilities of this server.
@@ -189,7 +189,7 @@ impl Engine {
         uri: &str,
         mut is_allowed: impl FnMut(ReplyKey) -> bool,
     ) -> Result<(), SendError> {
-        if !self.has_listeners(Method::ResourceUpdated)? || self.subscriptions.len() == 0 {
+        if !self.has_listeners(Method::ResourceUpdated)? || self.modern.subscriptions.len() == 0 {
             return Ok(());
         }
         let mut listeners = self.listeners(uri);
@@ -204,7 +204,7 @@ impl Engine {
         uri: &str,
         others: impl FnOnce(&mut Self) -> Result<(), SendError>,
     ) -> Result<(), SendError> {
-        if self.subscriptions.len() == 0 {
+        if self.modern.subscriptions.len() == 0 {
             return others(self);
         }
         self.notify_listeners(Method::ResourceUpdated, self.listeners(uri), &resource_params(uri), others)
@@ -283,18 +283,18 @@ impl Engine {
         }
         let mut text = Vec::new();
         params(&mut text)?;
-        let listeners = self.subscriptions.listeners(Method::ExtTaskChanged, task);
+        let listeners = self.modern.subscriptions.listeners(Method::ExtTaskChanged, task);
         self.notify_listeners(Method::ExtTaskChanged, listeners, &text, |_| Ok(()))
     }
 
     /// Returns the subscriptions to this resource.
     pub(crate) fn listeners(&self, uri: &str) -> Vec<(ReplyKey, RequestId)> {
-        self.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
+        self.modern.subscriptions.listeners(Method::ResourceUpdated, Some(uri))
     }
 
     /// Sends a notification that a list has changed to its subscribers.
     pub(crate) fn flush_change(&mut self, method: Method) {
-        for (key, id) in self.subscriptions.listeners(method, None) {
+        for (key, id) in self.modern.subscriptions.listeners(method, None) {
             self.push_tagged(key, &id, method, |out| {
                 out.extend_from_slice(b"{}");
                 Ok(())
@@ -304,12 +304,12 @@ impl Engine {
 
     /// Removes a subscription, and returns it if it was active.
     pub(crate) fn end_subscription(&mut self, key: ReplyKey) -> Option<ActiveSubscription> {
-        self.subscriptions.allocated_mut()?.end(key)
+        self.modern.allocated_mut()?.subscriptions.end(key)
     }
 
     /// Ends every active subscription with its result, followed by the cancellation that some clients wait for.
     pub(crate) fn end_subscriptions(&mut self) {
-        let Some(subscriptions) = self.subscriptions.allocated_mut() else { return };
+        let Some(subscriptions) = self.modern.allocated_mut().map(|modern| &mut modern.subscriptions) else { return };
         for (key, ActiveSubscription { id, .. }) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
             let result = SubscriptionsListenResult::of(&id).map_err(SendError::from).and_then(|result| {

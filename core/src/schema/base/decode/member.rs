@@ -122,7 +122,12 @@ impl Member for u64 {
 }
 
 fn fill<T>(slot: &mut Option<T>, value: T) -> Result<(), Error> {
-    if slot.replace(value).is_some() { Err(twice()) } else { Ok(()) }
+    // This moves less than `replace`.
+    if slot.is_some() {
+        return Err(twice());
+    }
+    *slot = Some(value);
+    Ok(())
 }
 
 #[cold]

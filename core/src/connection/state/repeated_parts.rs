@@ -1,0 +1,68 @@
+//! The parts of a peer's messages of the modern era (2026-07-28) that are the same in each message.
+
+use alloc::sync::Arc;
+
+use crate::{
+    connection::state::stateless_request::ClientDescription,
+    schema::keys,
+    wire::{RawJson, Repeated, RepeatedMembers, RunPlace},
+};
+
+/// The parts that messages of the peer have in common with earlier ones. They take a few KiB at most, and are freed
+/// when the connection is idle or ends.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct RepeatedParts {
+    /// The description that the client has sent last (servers).
+    client: Option<KnownClient>,
+    /// The beginning of the result that the server has sent last (clients).
+    result: Option<RepeatedMembers>,
+}
+
+/// A description of a client with the text that it was decoded from.
+#[derive(Clone, Debug)]
+struct KnownClient {
+    members: RepeatedMembers,
+    description: Arc<ClientDescription>,
+    /// The number of commas in the text.
+    commas: usize,
+}
+
+/// The members of `_meta` that a client is described by.
+const DESCRIPTION: [&str; 3] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES];
+
+impl RepeatedParts {
+    pub(crate) const fn new() -> Self {
+        Self { client: None, result: None }
+    }
+
+    /// Returns the members to look for in the messages of the peer.
+    pub(crate) fn members(&self) -> Repeated<'_> {
+        Repeated { meta: self.client.as_ref().map(|client| &client.members), result: self.result.as_ref() }
+    }
+
+    /// Returns the description of the client whose members were found in a `_meta`, and the [weight](RawJson::weight)
+    /// of that `_meta` if it has no other members besides this progress token.
+    pub(crate) fn client(
+        &self,
+        meta: &RawJson<'_>,
+        token: Option<&RawJson<'_>>,
+    ) -> Option<(&Arc<ClientDescription>, usize)> {
+        let KnownClient { description, commas, .. } = self.client.as_ref()?;
+        let others = token.map_or(0, |token| 1 + token.commas());
+        Some((description, meta.weight_with(commas + others)))
+    }
+
+    /// Keeps the description of the client in this `_meta`, if it can be found again.
+    pub(crate) fn note_client(&mut self, meta: &RawJson<'_>, description: &Arc<ClientDescription>) {
+        self.client = RepeatedMembers::of(meta.get(), &DESCRIPTION, RunPlace::Together).map(|members| KnownClient {
+            commas: memchr::memchr_iter(b',', members.text()).count(),
+            members,
+            description: description.clone(),
+        });
+    }
+
+    /// Keeps the beginning of a result whose `resultType` is `complete`, if it can be found again.
+    pub(crate) fn note_result(&mut self, result: &RawJson<'_>) {
+        self.result = RepeatedMembers::of(result.get(), &["resultType", "_meta"], RunPlace::Beginning);
+    }
+}
