@@ -90,6 +90,7 @@ pub(crate) fn run(
         | Command::Record { .. }
         | Command::Replay { .. }
         | Command::Trace { .. }
+        | Command::Check(_)
         | Command::Completions { .. } => {}
     }
     Ok(ExitCode::SUCCESS)

@@ -7,15 +7,18 @@
 mod arguments;
 mod bench;
 mod bridge;
+mod check;
 mod commands;
 mod error;
 mod generate;
 mod host;
+mod markup;
 mod messages;
 mod options;
 mod record;
 mod recorder;
 mod replay;
+mod rules;
 mod show;
 mod target;
 mod trace;
@@ -96,6 +99,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
             Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
         }
+        Command::Check(options) => Some(check::check(options, connection)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
         Command::Replay { file, against: Some(command), ignore } => {
