@@ -289,6 +289,14 @@ pub(crate) const RULES: &[(&str, &str)] = &[
         "M-DUAL-020",
         "A dual-era server lets an `initialize` request without modern `_meta` select legacy semantics, scoped to the process (stdio) or session (HTTP).",
     ),
+    (
+        "M-DUAL-021",
+        "Both eras can be served at the same time on one endpoint or process, so era state must not be global.",
+    ),
+    (
+        "M-DUAL-023",
+        "`initialize` with complete modern `_meta` is answered with -32601 (HTTP 404) like any unknown modern method.",
+    ),
     ("M-DUAL-025", "A modern-only stdio server answers `initialize` with a JSON-RPC error (code free to choose)."),
     ("M-HTTP-003", "A present but unacceptable `Origin` is answered with HTTP 403."),
     ("M-HTTP-011", "A POST body that is an array or a response is rejected with an HTTP error status."),

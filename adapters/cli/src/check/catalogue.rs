@@ -1,9 +1,9 @@
 //! All checks, in the order in which they run.
 
-use super::{definition::Check, hostile, legacy, modern};
+use super::{definition::Check, hostile, legacy, modern, passive};
 
-/// The tables of checks. Those that only judge the messages of the others are the last ones of each era.
-const TABLES: [&[Check]; 9] = [
+/// The tables of checks. Those that only judge the messages of the others are the last ones.
+const TABLES: [&[Check]; 10] = [
     modern::features::CHECKS,
     modern::subscriptions::CHECKS,
     modern::http::CHECKS,
@@ -13,6 +13,7 @@ const TABLES: [&[Check]; 9] = [
     legacy::handshake::CHECKS,
     legacy::features::CHECKS,
     hostile::CHECKS,
+    passive::CHECKS,
 ];
 
 /// Returns all checks.

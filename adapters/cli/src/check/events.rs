@@ -23,7 +23,6 @@ impl Events {
         // Line ends may be any of the three; all become one.
         for &byte in bytes {
             match byte {
-                b'\r' => self.buffer.push(b'\r'),
                 b'\n' if self.buffer.last() == Some(&b'\r') => {
                     self.buffer.pop();
                     self.buffer.push(b'\n');

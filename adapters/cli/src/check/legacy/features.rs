@@ -5,7 +5,6 @@ use serde_json::{Value, json};
 use crate::check::{
     definition::{Check, legacy},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
-    passive::passive,
     probe::{NEWEST, Probe},
     shapes,
 };
@@ -89,19 +88,6 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy("task-cursor", "An invalid cursor of tasks is answered with -32602", &["TASK-052"], task_cursor)
         .needs("tasks")
         .since(NEWEST),
-    // Each message of the server is judged as it arrives.
-    legacy("stdout-messages", "Only messages are on the standard output", &["STDIO-007"], passive).stdio(),
-    legacy("jsonrpc-member", "Each message has jsonrpc 2.0", &["BASE-001"], passive),
-    legacy("result-object", "Results are objects", &["BASE-017"], passive),
-    legacy("result-or-error", "A response has a result or an error", &["BASE-009", "BASE-010"], passive),
-    legacy("error-object", "Errors have an integer code and a text", &["BASE-011"], passive),
-    legacy("one-response", "Each request has one response, with its id", &["BASE-008"], passive),
-    legacy("progress-without-token", "No progress without a token", &["PROG-009"], passive),
-    legacy("requests-before-initialized", "No requests before initialized", &["LIFE-008"], passive).should(),
-    legacy("tools-undeclared-changes", "No changes of tools that were not declared", &["TOOL-027"], passive),
-    legacy("prompts-undeclared-changes", "No changes of prompts that were not declared", &["PROMPT-016"], passive),
-    legacy("resources-undeclared-changes", "No changes of resources that were not declared", &["RES-015"], passive),
-    legacy("undeclared-logging", "No log messages without the capability", &["LOG-001"], passive),
 ];
 
 fn tools(probe: &mut Probe) -> Verdict {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::check::{
     definition::{Check, legacy},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
-    probe::{LEGACY, NEWEST, Probe, Wire, initialize_params},
+    probe::{LEGACY, Mode, NEWEST, Probe, Wire, initialize_params},
     shapes,
 };
 
@@ -126,8 +126,11 @@ fn unknown_capabilities(probe: &mut Probe) -> Verdict {
 
 fn ping_in_handshake(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
-    probe.initialize(NEWEST)?.result()?;
+    let version = probe.initialize(NEWEST)?.result()?.get("protocolVersion").and_then(Value::as_str).map(str::to_owned);
+    probe.mode = Mode::Session(version.unwrap_or_else(|| NEWEST.to_owned()));
     let reply = probe.call("ping", Value::Null)?;
+    // The next check needs a session that is initialized.
+    probe.mode = Mode::Fresh;
     ensure(reply.message["result"].is_object(), || "the ping is not answered with a result".into())
 }
 

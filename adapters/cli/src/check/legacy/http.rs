@@ -7,7 +7,6 @@ use serde_json::{Value, json};
 use crate::check::{
     definition::{Check, legacy},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
-    passive::passive,
     probe::{Mode, NEWEST, Probe, Provoked, Wire},
     wire::Request,
 };
@@ -60,8 +59,6 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .http()
         .since(NEWEST)
         .should(),
-    legacy("sse-data", "Each event is one message", &["HTTP-075"], passive).http().since("2025-03-26").should(),
-    legacy("event-ids", "Ids of events are unique in a session", &["HTTP-047"], passive).http().since("2025-03-26"),
 ];
 
 /// Returns a ping of the session.
@@ -151,6 +148,8 @@ fn session(probe: &Probe) -> Result<String, Outcome> {
 }
 
 fn session_id(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    probe.initialize(NEWEST)?;
     let id = session(probe)?;
     let is_visible = !id.is_empty() && id.bytes().all(|byte| (0x21..=0x7e).contains(&byte));
     ensure(is_visible, || format!("the session id is {id:?}"))

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, legacy},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable},
+    outcome::{Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{Probe, Provoked, brief},
 };
 
@@ -216,10 +216,9 @@ fn batch_notifications(probe: &mut Probe) -> Verdict {
     probe.session_at("2025-03-26")?;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/mcp-check/unknown"});
     let found = probe.provoke(&json!([notification, notification]).to_string(), false)?;
-    no_response(&found)?;
     match found.status {
-        Some(status) if status >= 400 => Err(Outcome::Failed(format!("the status is {status}"))),
-        _ => Ok(()),
+        Some(status) if status >= 400 => not_reachable(format!("the server refuses batches with {status}")),
+        _ => no_response(&found),
     }
 }
 

@@ -6,7 +6,6 @@ use crate::check::{
     definition::{Check, modern},
     legacy::http::{FOREIGN, accepted, needs_loopback, response_type},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable},
-    passive::passive,
     probe::{MODERN, Probe, Provoked, Reply, modern_meta},
     wire::Request,
 };
@@ -52,7 +51,6 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("modern-stream-ends", "A stream ends after the response", &["M-HTTP-019"], stream_ends).http().should(),
     modern("modern-get", "GET and DELETE are answered with 405", &["M-HTTP-086"], get).http().should(),
     modern("no-session-id", "There is no session id", &["M-HTTP-087"], no_session).http().should(),
-    modern("modern-sse-data", "Each event is one message", &["M-HTTP-097"], passive).http().should(),
 ];
 
 /// Returns a discovery, and its request.

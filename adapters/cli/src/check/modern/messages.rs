@@ -5,8 +5,7 @@ use serde_json::{Value, json};
 use crate::check::{
     definition::{Check, modern},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable},
-    passive::passive,
-    probe::{MODERN, NEWEST, Probe, Reply, Wire, brief, initialize_params, modern_meta},
+    probe::{MODERN, Mode, NEWEST, Probe, Reply, Wire, brief, initialize_params, modern_meta},
     shapes,
 };
 
@@ -58,6 +57,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("modern-id-string", "A response repeats the text of its request", &["M-BASE-007"], id_string),
     modern("modern-unknown-method", "An unknown method is answered with -32601", &["M-BASE-028"], unknown_method),
     modern("removed-methods", "Methods of sessions are answered with -32601", &["M-BASE-051"], removed_methods),
+    modern(
+        "initialize-with-metadata",
+        "initialize with metadata is answered with -32601",
+        &["M-DUAL-023"],
+        initialize_with_metadata,
+    )
+    .should(),
     modern("modern-undeclared", "Methods without a capability are -32601", &["M-DISC-011"], undeclared),
     modern("modern-null-id", "A request with the id null is not executed", &["M-BASE-006"], null_id).should(),
     modern("modern-parse-error", "Bytes that are no JSON are answered with -32700", &["M-BASE-026"], parse_error)
@@ -69,22 +75,25 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("modern-cancel-unknown", "The cancellation of an unknown id is ignored", &["M-CANC-013"], cancel_unknown)
         .stdio()
         .should(),
-    modern("legacy-beside-modern", "initialize without metadata opens a session", &["M-DUAL-020"], legacy_beside)
-        .stdio(),
-    modern("modern-beside-legacy", "A session does not change modern requests", &["M-DUAL-019"], modern_beside).stdio(),
+    modern(
+        "legacy-beside-modern",
+        "initialize without metadata opens a session",
+        &["M-DUAL-020", "M-DUAL-021"],
+        legacy_beside,
+    )
+    .stdio()
+    .should(),
+    modern(
+        "modern-beside-legacy",
+        "A session does not change modern requests",
+        &["M-DUAL-019", "M-DUAL-021"],
+        modern_beside,
+    )
+    .stdio()
+    .should(),
     modern("modern-only-initialize", "Without sessions initialize is an error", &["M-DUAL-025"], initialize_refused)
         .stdio(),
     modern("modern-stdin-end", "The server ends when its input ends", &["M-STDIO-016"], stdin_end).stdio().should(),
-    modern("modern-stdout-messages", "Only messages are on the standard output", &["M-STDIO-003"], passive).stdio(),
-    modern("modern-jsonrpc-member", "Each message has jsonrpc 2.0", &["M-BASE-001"], passive),
-    modern("modern-result-object", "Results are objects", &["M-BASE-008"], passive),
-    modern("modern-result-type", "Results have a resultType", &["M-BASE-009"], passive),
-    modern("modern-error-object", "Errors have an integer code and a text", &["M-BASE-016"], passive),
-    modern("modern-error-codes", "No reserved error codes", &["M-BASE-034", "M-BASE-036", "M-BASE-037"], passive),
-    modern("modern-one-response", "Each request has one response, with its id", &["M-BASE-007"], passive),
-    modern("modern-no-requests", "The server sends no requests", &["M-BASE-023"], passive),
-    modern("modern-progress-without-token", "No progress without a token", &["M-PROG-016"], passive).should(),
-    modern("modern-unasked-logging", "No log messages that were not asked for", &["M-LOG-002"], passive),
 ];
 
 fn discover(probe: &mut Probe) -> Verdict {
@@ -241,7 +250,6 @@ fn unknown_method(probe: &mut Probe) -> Verdict {
 
 fn removed_methods(probe: &mut Probe) -> Verdict {
     let calls = [
-        ("initialize", initialize_params(MODERN)),
         ("ping", Value::Null),
         ("logging/setLevel", json!({"level": "info"})),
         ("resources/subscribe", json!({"uri": "mcp-check://unknown"})),
@@ -253,6 +261,10 @@ fn removed_methods(probe: &mut Probe) -> Verdict {
             .or_else(|_| failed(format!("{method} is answered with {}", brief(&reply.message))))?;
     }
     Ok(())
+}
+
+fn initialize_with_metadata(probe: &mut Probe) -> Verdict {
+    probe.call("initialize", initialize_params(MODERN))?.expect_code(-32601)
 }
 
 fn undeclared(probe: &mut Probe) -> Verdict {
@@ -319,6 +331,7 @@ fn needs_both_eras(probe: &Probe) -> Verdict {
 /// Sends `initialize` without metadata.
 fn plain_initialize(probe: &mut Probe) -> Result<Reply, Outcome> {
     let id = probe.next_id();
+    probe.mode = Mode::Mixed;
     let params = initialize_params(NEWEST);
     probe.ask(&json!({"jsonrpc": "2.0", "id": id, "method": "initialize", "params": params}))
 }

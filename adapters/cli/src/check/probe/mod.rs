@@ -48,6 +48,8 @@ pub(super) enum Mode {
     Session(String),
     /// Requests without a session.
     Modern,
+    /// Both in one process: messages that belong to no request may be of either era.
+    Mixed,
 }
 
 /// What is known of the server.
@@ -85,7 +87,8 @@ pub(super) struct Probe {
     observed: Observed,
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
-    lists: BTreeMap<(Era, &'static str), Vec<Value>>,
+    /// Lists that were read, with their bytes.
+    lists: BTreeMap<(Era, &'static str), (Vec<Value>, Vec<Entry>)>,
 }
 
 impl Probe {
@@ -124,7 +127,7 @@ impl Probe {
         match &self.mode {
             Mode::Session(version) => version,
             Mode::Modern => MODERN,
-            Mode::Unknown | Mode::Fresh => match self.era {
+            Mode::Unknown | Mode::Fresh | Mode::Mixed => match self.era {
                 Era::Legacy => self.newest_session(),
                 Era::Modern => MODERN,
             },
@@ -292,9 +295,11 @@ impl Probe {
 
     /// Reads all pages of a list, once in an era.
     pub(super) fn list(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
-        if let Some(list) = self.lists.get(&(self.era, method)) {
+        if let Some((list, entries)) = self.lists.get(&(self.era, method)) {
+            self.observed.add_again(entries);
             return Ok(list.clone());
         }
+        let from = self.observed.len();
         let (mut all, mut cursor) = (Vec::new(), None::<Value>);
         for _ in 0..MAX_PAGES {
             let params = cursor.take().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
@@ -307,7 +312,7 @@ impl Probe {
             match result.get("nextCursor") {
                 Some(next) if next.is_string() => cursor = Some(next.clone()),
                 _ => {
-                    self.lists.insert((self.era, method), all.clone());
+                    self.lists.insert((self.era, method), (all.clone(), self.observed.since(from)));
                     return Ok(all);
                 }
             }

@@ -49,6 +49,22 @@ impl Observed {
         self.entries.push(Entry { is_sent, text: shorten(text) });
     }
 
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the entries from a position on.
+    pub(super) fn since(&self, from: usize) -> Vec<Entry> {
+        self.entries.get(from..).unwrap_or_default().to_vec()
+    }
+
+    /// Adds the entries of an earlier check whose result is used again.
+    pub(super) fn add_again(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.add(entry.is_sent, &entry.text);
+        }
+    }
+
     pub(super) fn notice(&mut self, check: &'static str, text: &str) {
         self.noticed.entry(check).or_insert_with(|| shorten(text));
     }
@@ -89,8 +105,7 @@ impl Observed {
             (Some(result), None) => {
                 if !result.is_object() {
                     self.notice(name("result-object", "modern-result-object"), text);
-                } else if !legacy && !result["resultType"].is_string() && !result["protocolVersion"].is_string() {
-                    // A result of `initialize` belongs to a session.
+                } else if !legacy && !result["resultType"].is_string() {
                     self.notice("modern-result-type", text);
                 }
             }

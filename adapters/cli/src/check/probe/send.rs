@@ -155,9 +155,7 @@ impl Probe {
         let found = messages.iter().find(|message| is_response(message));
         match found.or_else(|| messages.iter().find(|message| is_refusal(message))) {
             Some(message) => Ok(Reply { message: message.clone(), status, headers }),
-            None if status.is_some_and(|status| status >= 400) => {
-                Ok(Reply { message: json!({}), status, headers })
-            }
+            None if status.is_some_and(|status| status >= 400) => Ok(Reply { message: json!({}), status, headers }),
             None if messages.is_empty() => failed(format!(
                 "there is no response: status {}, body {:?}",
                 status.unwrap_or_default(),
@@ -285,13 +283,19 @@ impl Probe {
     /// Judges a message of the server by rules that hold for each, and responds to its pings. Returns whether it is a
     /// message.
     fn observe(&mut self, message: &Value, text: &str) -> Result<bool, Outcome> {
-        let era = self.era();
-        if !self.observed.judge(message, era, text) {
+        let era = if self.mode == Mode::Mixed { Era::Legacy } else { self.era() };
+        if self.mode == Mode::Mixed {
+            if !message.is_object() {
+                return Ok(false);
+            }
+        } else if !self.observed.judge(message, era, text) {
             return Ok(false);
         }
         let id = message.get("id");
         if let Some(method) = message["method"].as_str() {
-            self.judge_method(method, id.is_some(), text);
+            if self.mode != Mode::Mixed {
+                self.judge_method(method, id.is_some(), text);
+            }
             if let Some(id) = id.filter(|_| era == Era::Legacy) {
                 let response = match method {
                     "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
@@ -300,7 +304,7 @@ impl Probe {
                 self.notify(&response)?;
             }
         } else if let Some(id) = id.filter(|id| !id.is_null()) {
-            let check = if era == Era::Legacy { "one-response" } else { "modern-one-response" };
+            let check = if self.era() == Era::Legacy { "one-response" } else { "modern-one-response" };
             match self.sent.insert(id.to_string(), true) {
                 Some(false) => {}
                 _ if self.observed.is_lenient => {}
@@ -356,7 +360,6 @@ impl Probe {
 
     /// Sends a request over HTTP, and reads the response to its end, or a stream until it is silent.
     pub(in crate::check) fn post(&mut self, request: &Request) -> Result<Provoked, Outcome> {
-        self.expect_ids(&String::from_utf8_lossy(&request.body));
         self.exchange(request, self.timeout, &|message| message.get("method").is_none())
     }
 
@@ -364,6 +367,7 @@ impl Probe {
     pub(in crate::check) fn open(&mut self, request: &Request, timeout: Duration) -> Result<Response, Outcome> {
         let lines: String = request.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         let body = String::from_utf8_lossy(&request.body);
+        self.expect_ids(&body);
         self.note(true, &format!("{}\n{lines}\n{body}", request.method));
         let Wire::Site(site) = &mut self.wire else { return not_reachable("the server is not reached over HTTP") };
         let response =
