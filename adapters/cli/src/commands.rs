@@ -91,6 +91,8 @@ pub(crate) fn run(
         | Command::Replay { .. }
         | Command::Trace { .. }
         | Command::Check(_)
+        | Command::New(_)
+        | Command::Man { .. }
         | Command::Completions { .. } => {}
     }
     Ok(ExitCode::SUCCESS)

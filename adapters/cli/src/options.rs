@@ -260,6 +260,15 @@ pub(crate) enum Command {
     /// Each check sends exact bytes and judges those that come back. Rules that are MUST fail, rules that are SHOULD
     /// warn. No tool is called. Exit code 1: a check failed.
     Check(CheckOptions),
+    /// Creates a project in a new folder: a server, or a client, that builds and passes its own test.
+    New(NewOptions),
+    /// Writes the man pages of this program into a folder.
+    ///
+    /// For example `mcp man ~/.local/share/man/man1`.
+    Man {
+        /// The folder, which must exist.
+        folder: PathBuf,
+    },
     /// Prints the completions of a shell for this program.
     ///
     /// For example `mcp completions bash > ~/.local/share/bash-completion/completions/mcp`.
@@ -267,6 +276,41 @@ pub(crate) enum Command {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewOptions {
+    /// The name of the package and of the folder, which must not exist.
+    pub(crate) name: String,
+    /// Creates a client instead of a server.
+    #[arg(long)]
+    pub(crate) client: bool,
+    /// What runs it.
+    #[arg(long, value_enum, default_value = "tokio")]
+    pub(crate) adapter: AdapterOption,
+    /// A checkout of mcp-proto to depend on, instead of its repository.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AdapterOption {
+    /// tokio.
+    Tokio,
+    /// smol.
+    Smol,
+    /// Threads, without a runtime.
+    Blocking,
+}
+
+impl AdapterOption {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Smol => "smol",
+            Self::Blocking => "blocking",
+        }
+    }
 }
 
 #[derive(Debug, Args)]
@@ -328,6 +372,8 @@ impl Command {
             | Self::Replay { .. }
             | Self::Trace { .. }
             | Self::Check(_)
+            | Self::New(_)
+            | Self::Man { .. }
             | Self::Completions { .. } => None,
         }
     }

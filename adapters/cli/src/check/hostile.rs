@@ -59,34 +59,26 @@ fn controls(probe: &mut Probe) -> Verdict {
     probe.settle().map(|_| ())
 }
 
-/// Returns a request whose metadata has a text or a nesting in it.
-fn request(probe: &mut Probe, filler: &str) -> (String, Value) {
+/// Sends a message that may be refused, with a value in its metadata, and looks whether the server goes on.
+fn survives(probe: &mut Probe, filler: &str) -> Verdict {
     let method = if probe.era() == Era::Modern { "server/discover" } else { "ping" };
-    let mut params = json!({});
-    if probe.era() == Era::Legacy {
-        params["_meta"] = json!({});
-    }
+    let params = if probe.era() == Era::Modern { Value::Null } else { json!({"_meta": {}}) };
     let mut message = probe.request(method, params);
     message["params"]["_meta"]["example.com/filler"] = json!("FILLER");
-    let id = message["id"].clone();
-    (message.to_string().replace("\"FILLER\"", filler), id)
-}
-
-/// Sends a message that may be refused, and looks whether the server goes on.
-fn survives(probe: &mut Probe, filler: &str) -> Verdict {
-    let (body, _) = request(probe, filler);
+    let body = message.to_string().replace("\"FILLER\"", filler);
+    // It may be too deep to be read here.
+    probe.expect_id(&message["id"]);
+    probe.forget_ids();
     if probe.is_http() {
-        let mut request = probe.http_request(&serde_json::from_str(&body).unwrap_or_default());
+        let mut request = probe.http_request(&message);
         request.body = body.into_bytes();
         // A server may close the connection of a message that is too large.
         let _ = probe.post(&request);
-        let next = if probe.era() == Era::Modern { "server/discover" } else { "ping" };
-        let reply = probe.call(next, Value::Null)?;
-        return ensure(reply.message["result"].is_object(), || format!("{next} fails afterwards"));
+        let reply = probe.call(method, Value::Null)?;
+        return ensure(reply.message["result"].is_object(), || format!("{method} fails afterwards"));
     }
     let note = format!("({} bytes) {} ...", body.len(), &body[..body.len().min(200)]);
     probe.write_long(&[body.as_bytes(), b"\n"].concat(), &note)?;
-    probe.forget_ids();
     probe.settle().map(|_| ())
 }
 

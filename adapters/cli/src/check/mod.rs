@@ -28,6 +28,7 @@ use mcp_service::config::{ServerConfig, ServersConfig};
 use probe::{HostileLimits, Probe, Wire};
 use process::{Process, Start};
 use report::Report;
+use run::Selection;
 use socket::Address;
 
 use crate::{
@@ -65,13 +66,21 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         messages: options.hostile_messages,
     };
     let mut probe = Probe::new(wire, connection.timeout.unwrap_or(TIMEOUT), limits);
-    run::reach(&mut probe, eras);
-    if probe.facts.legacy.is_none() && probe.facts.modern.is_none() {
-        return Err(Failed::ended(format!("the server is not reached: {}", probe.facts.notes.join("; "))));
+    // Some rules depend on whether the server has the other era, too.
+    run::reach(&mut probe);
+    let is_there = |era: &Era| match era {
+        Era::Legacy => probe.facts.legacy.is_some(),
+        Era::Modern => probe.facts.modern.is_some(),
+    };
+    if !eras.iter().any(is_there) {
+        let notes = probe.facts.notes.join("; ");
+        let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
+        return Err(Failed::ended(format!("the server is not reached: {why}")));
     }
+    let selection = Selection { eras, is_hostile: options.hostile, only: &options.only };
     let is_text = !connection.json;
     let mut shown = Ok(());
-    let findings = run::run(&mut probe, options.hostile, &options.only, |finding| {
+    let findings = run::run(&mut probe, &selection, |finding| {
         if is_text && shown.is_ok() {
             shown = report::text_line(finding, connection.quiet);
         }

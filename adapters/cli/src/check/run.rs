@@ -41,9 +41,9 @@ impl Finding {
 }
 
 /// Finds out which eras the server speaks.
-pub(super) fn reach(probe: &mut Probe, eras: &[Era]) {
-    for era in eras {
-        probe.begin("", *era);
+pub(super) fn reach(probe: &mut Probe) {
+    for era in [Era::Modern, Era::Legacy] {
+        probe.begin("", era);
         let found = match era {
             Era::Modern => discover(probe),
             Era::Legacy => initialize(probe),
@@ -78,16 +78,21 @@ fn initialize(probe: &mut Probe) -> Verdict {
     not_applicable(format!("initialize{status}: {}", brief(&reply.message)))
 }
 
-/// Runs all checks, or those whose ids or rules are in `only`.
-pub(super) fn run(
-    probe: &mut Probe,
-    is_hostile: bool,
-    only: &[String],
-    mut each: impl FnMut(&Finding),
-) -> Vec<Finding> {
+/// Which checks are run.
+#[derive(Debug)]
+pub(super) struct Selection<'a> {
+    pub(super) eras: &'a [Era],
+    pub(super) is_hostile: bool,
+    /// Ids of checks, and rules. Empty is all.
+    pub(super) only: &'a [String],
+}
+
+/// Runs checks.
+pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl FnMut(&Finding)) -> Vec<Finding> {
+    let Selection { eras, is_hostile, only } = *selection;
     let is_wanted = |check: &&Check| {
         let is_named = |name: &String| name == check.id || check.rules.contains(&name.as_str());
-        (is_hostile || !check.is_hostile) && (only.is_empty() || only.iter().any(is_named))
+        eras.contains(&check.era) && (is_hostile || !check.is_hostile) && (only.is_empty() || only.iter().any(is_named))
     };
     let mut findings = Vec::new();
     for check in checks().filter(is_wanted) {

@@ -205,7 +205,12 @@ fn has_required(prompt: &Value) -> bool {
 }
 
 fn prompt_get(probe: &mut Probe) -> Verdict {
-    for prompt in probe.list("prompts/list", "prompts")?.iter().filter(|prompt| !has_required(prompt)) {
+    let mut prompts = probe.list("prompts/list", "prompts")?;
+    prompts.retain(|prompt| !has_required(prompt));
+    if prompts.is_empty() {
+        return not_applicable("each prompt needs arguments");
+    }
+    for prompt in prompts {
         let reply = probe.call("prompts/get", json!({"name": prompt["name"], "arguments": {}}))?;
         // A prompt may need a capability that this client does not have.
         if let Ok(result) = reply.result() {

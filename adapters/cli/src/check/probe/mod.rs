@@ -84,6 +84,8 @@ pub(super) struct Probe {
     /// The session over HTTP.
     pub(super) session: Option<String>,
     next: u64,
+    /// Whether a process has been started and has not written yet.
+    is_starting: bool,
     observed: Observed,
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
@@ -103,6 +105,7 @@ impl Probe {
             check: "",
             session: None,
             next: 0,
+            is_starting: false,
             observed: Observed::default(),
             sent: HashMap::new(),
             lists: BTreeMap::new(),
@@ -194,6 +197,7 @@ impl Probe {
         {
             return not_reachable(format!("the server cannot be started: {error}"));
         }
+        self.is_starting = !self.is_http();
         self.mode = Mode::Fresh;
         Ok(())
     }

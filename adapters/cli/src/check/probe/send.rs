@@ -15,6 +15,9 @@ use crate::check::{
 /// How long a message is waited for that should not come.
 const QUIET: Duration = Duration::from_millis(300);
 
+/// How many times longer the first response of a process may take.
+const START: u32 = 4;
+
 /// The most messages that are read while a response is waited for.
 const MAX_MESSAGES: usize = 100_000;
 
@@ -136,14 +139,17 @@ impl Probe {
             return self.transact_http(id, request);
         }
         self.write_line(body.as_bytes())?;
-        let deadline = Instant::now() + self.timeout;
+        // The first response includes the start of the process.
+        let timeout = if self.is_starting { self.timeout * START } else { self.timeout };
+        let deadline = Instant::now() + timeout;
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else { break };
+            self.is_starting = false;
             if message.get("method").is_none() && message["id"] == *id {
                 return Ok(Reply { message, ..Reply::default() });
             }
         }
-        failed(format!("there is no response within {} seconds", self.timeout.as_secs_f32()))
+        failed(format!("there is no response within {} seconds", timeout.as_secs_f32()))
     }
 
     fn transact_http(&mut self, id: &Value, request: &Request) -> Result<Reply, Outcome> {

@@ -15,7 +15,7 @@ use super::{
     definition::{Level, On},
     era::Era,
     probe::{HostileLimits, Probe, Wire},
-    run::{Finding, reach, run},
+    run::{Finding, Selection, reach, run},
 };
 
 /// Runs all checks against a server.
@@ -27,8 +27,9 @@ fn judge(place: Place, profile: Profile, spoil: Spoil) -> Vec<Finding> {
     };
     let limits = HostileLimits { bytes: 1000, depth: 100, messages: 50 };
     let mut probe = Probe::new(wire, Duration::from_millis(50), limits);
-    reach(&mut probe, &[Era::Modern, Era::Legacy]);
-    run(&mut probe, true, &[], |_| {})
+    reach(&mut probe);
+    let selection = Selection { eras: &[Era::Modern, Era::Legacy], is_hostile: true, only: &[] };
+    run(&mut probe, &selection, |_| {})
 }
 
 /// Returns the ids of the checks that found something.
