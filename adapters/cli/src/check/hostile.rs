@@ -114,7 +114,7 @@ fn many(probe: &mut Probe) -> Verdict {
         bytes.push(b'\n');
     }
     probe.write_long(&bytes, &format!("({count} requests {method})"))?;
-    let deadline = Instant::now() + probe.timeout;
+    let deadline = Instant::now() + probe.patience();
     while !left.is_empty() {
         let Some(message) = probe.next_message(deadline)? else {
             return failed(format!("{} of {count} requests have no response", left.len()));

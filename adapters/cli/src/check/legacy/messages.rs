@@ -171,7 +171,7 @@ fn concurrent_requests(probe: &mut Probe) -> Verdict {
         expected.push(message["id"].clone());
         probe.expect_line(&message)?;
     }
-    let deadline = std::time::Instant::now() + probe.timeout;
+    let deadline = std::time::Instant::now() + probe.patience();
     while !expected.is_empty() {
         let Some(message) = probe.next_message(deadline)? else {
             return failed(format!("{} of {COUNT} requests have no response", expected.len()));

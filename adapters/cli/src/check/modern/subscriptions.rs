@@ -49,7 +49,7 @@ fn listen(probe: &mut Probe, filter: &Value) -> Result<Listening, Outcome> {
         return Ok(Listening { id, first: first.clone(), content_type });
     }
     probe.expect_line(&message)?;
-    let deadline = Instant::now() + probe.timeout;
+    let deadline = Instant::now() + probe.patience();
     // What comes late for an earlier request is not part of it.
     while let Some(first) = probe.next_message(deadline)? {
         if first.get("method").is_some() || first["id"] == id {

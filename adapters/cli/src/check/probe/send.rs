@@ -132,6 +132,11 @@ impl Probe {
         self.observed.add(is_sent, text);
     }
 
+    /// Returns how long the next message is waited for. The first one includes the start of the process.
+    pub(in crate::check) fn patience(&self) -> Duration {
+        if self.is_starting { self.timeout * START } else { self.timeout }
+    }
+
     /// Sends the bytes of a request, and returns the response with its id.
     pub(in crate::check) fn transact(&mut self, body: &str, id: &Value, request: &Request) -> Result<Reply, Outcome> {
         self.sent.insert(id.to_string(), false);
@@ -139,12 +144,10 @@ impl Probe {
             return self.transact_http(id, request);
         }
         self.write_line(body.as_bytes())?;
-        // The first response includes the start of the process.
-        let timeout = if self.is_starting { self.timeout * START } else { self.timeout };
+        let timeout = self.patience();
         let deadline = Instant::now() + timeout;
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else { break };
-            self.is_starting = false;
             if message.get("method").is_none() && message["id"] == *id {
                 return Ok(Reply { message, ..Reply::default() });
             }
@@ -195,7 +198,7 @@ impl Probe {
         self.write_line(body.as_bytes())?;
         let mut messages = self.settle()?;
         if messages.is_empty() && expects_response {
-            let deadline = Instant::now() + self.timeout;
+            let deadline = Instant::now() + self.patience();
             messages.extend(self.next_message(deadline)?);
         } else if !expects_response {
             messages.extend(self.settle()?);
@@ -214,7 +217,7 @@ impl Probe {
             return self.ask(&message).map(|_| Vec::new());
         }
         self.write_line(message.to_string().as_bytes())?;
-        let deadline = Instant::now() + self.timeout;
+        let deadline = Instant::now() + self.patience();
         let mut before = Vec::new();
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else {
@@ -266,6 +269,7 @@ impl Probe {
             let text = String::from_utf8_lossy(&line).into_owned();
             let text = text.trim_end_matches('\r');
             self.note(false, text);
+            self.is_starting = false;
             let legacy = self.era() == Era::Legacy;
             match serde_json::from_slice::<Value>(&line) {
                 Ok(Value::Array(batch)) if self.version() == "2025-03-26" => {
