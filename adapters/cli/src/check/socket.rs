@@ -129,7 +129,11 @@ impl Site for Address {
                 None => Coding::UntilEnd,
             },
         };
-        Ok(Response { status, headers, body: Box::new(Incoming { stream, rest, coding, read: 0 }) })
+        Ok(Response {
+            status,
+            headers,
+            body: Box::new(Incoming { stream, decoder: Decoder { rest, coding }, read: 0 }),
+        })
     }
 
     fn is_loopback(&self) -> bool {
@@ -195,16 +199,14 @@ enum Coding {
     UntilEnd,
 }
 
-/// The body of a response.
-struct Incoming {
-    stream: Stream,
+/// Removes the transfer coding of a body.
+struct Decoder {
     /// Bytes that are read and not decoded.
     rest: Vec<u8>,
     coding: Coding,
-    read: usize,
 }
 
-impl Incoming {
+impl Decoder {
     /// Decodes some of the bytes that are there. `None` needs more of them.
     fn decode(&mut self) -> Option<Read> {
         match &mut self.coding {
@@ -219,10 +221,10 @@ impl Incoming {
                 let end = self.rest.windows(2).position(|it| it == b"\r\n")?;
                 let size = str::from_utf8(&self.rest[..end]).ok()?.split(';').next()?.trim();
                 let Ok(size) = usize::from_str_radix(size, 16) else { return Some(Read::End) };
-                let whole = end.checked_add(size)?.checked_add(4)?;
                 if size == 0 || size > MAX_BODY {
                     return Some(Read::End);
                 }
+                let whole = end + size + 4;
                 if self.rest.len() < whole {
                     return None;
                 }
@@ -234,6 +236,13 @@ impl Incoming {
     }
 }
 
+/// The body of a response.
+struct Incoming {
+    stream: Stream,
+    decoder: Decoder,
+    read: usize,
+}
+
 impl Body for Incoming {
     fn read(&mut self, timeout: Duration) -> Read {
         let deadline = Instant::now() + timeout;
@@ -241,17 +250,71 @@ impl Body for Incoming {
             if self.read > MAX_BODY {
                 return Read::End;
             }
-            if let Some(read) = self.decode() {
+            if let Some(read) = self.decoder.decode() {
                 return read;
             }
             match self.stream.read_some(deadline.saturating_duration_since(Instant::now())) {
                 Ok(Read::Bytes(bytes)) => {
                     self.read += bytes.len();
-                    self.rest.extend_from_slice(&bytes);
+                    self.decoder.rest.extend_from_slice(&bytes);
                 }
                 Ok(Read::Silence) => return Read::Silence,
                 Ok(Read::End) | Err(_) => return Read::End,
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a body that arrives in two pieces.
+    fn decoded(coding: Coding, body: &[u8], at: usize) -> (Vec<u8>, bool) {
+        let mut decoder = Decoder { rest: Vec::new(), coding };
+        let (mut out, mut has_ended) = (Vec::new(), false);
+        for piece in [&body[..at], &body[at..]] {
+            decoder.rest.extend_from_slice(piece);
+            while let Some(read) = decoder.decode() {
+                match read {
+                    Read::Bytes(bytes) => out.extend(bytes),
+                    _ => {
+                        has_ended = true;
+                        break;
+                    }
+                }
+            }
+        }
+        (out, has_ended)
+    }
+
+    #[test]
+    fn bodies_are_decoded_wherever_they_are_cut() {
+        let chunks = b"3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n";
+        for at in 0..chunks.len() {
+            assert_eq!(decoded(Coding::Chunked, chunks, at), (b"abc0123456789".to_vec(), true), "{at}");
+        }
+        for at in 0..5 {
+            assert_eq!(decoded(Coding::Length(4), b"abcde", at), (b"abcd".to_vec(), true));
+            assert_eq!(decoded(Coding::UntilEnd, b"abcde", at), (b"abcde".to_vec(), false));
+        }
+        for wrong in [&b"x\r\n"[..], b"ffffffffffffffff\r\n", b"fffffff\r\n"] {
+            assert_eq!(decoded(Coding::Chunked, wrong, 1), (Vec::new(), true));
+        }
+    }
+
+    #[test]
+    fn heads_are_parsed() {
+        let head = "HTTP/1.1 404 Not Found\r\nA: b: c\r\nX:\r\n\r\n";
+        let (status, headers) = parse_head(head).expect("a head");
+        assert_eq!((status, super::super::wire::header(&headers, "a")), (404, Some("b: c")));
+        assert!(parse_head("HTTP/2 200\r\n").is_err() && parse_head("").is_err());
+        let address = Address::new("http://user@localhost:81/mcp?a=secret", Vec::new()).expect("an address");
+        assert!(address.name() == "localhost:81/mcp" && address.is_loopback());
+        let request = Request { method: "POST", body: b"{}".to_vec(), ..Request::default() };
+        let bytes = String::from_utf8(address.encode(&request)).expect("text");
+        assert!(bytes.starts_with("POST /mcp?a=secret HTTP/1.1\r\nHost: localhost:81\r\n"), "{bytes}");
+        assert!(bytes.ends_with("Content-Length: 2\r\nConnection: close\r\n\r\n{}"), "{bytes}");
+        assert!(Address::new("http:///mcp", Vec::new()).is_err());
     }
 }

@@ -71,6 +71,9 @@ pub(super) struct HostileLimits {
     pub(super) messages: usize,
 }
 
+/// The items of a list, and the bytes that brought them.
+type ReadList = (Vec<Value>, Vec<Entry>);
+
 /// The connection of a check.
 pub(super) struct Probe {
     pub(super) wire: Wire,
@@ -90,7 +93,7 @@ pub(super) struct Probe {
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
     /// Lists that were read, with their bytes.
-    lists: BTreeMap<(Era, &'static str), (Vec<Value>, Vec<Entry>)>,
+    lists: BTreeMap<(Era, &'static str), ReadList>,
 }
 
 impl Probe {
@@ -182,6 +185,10 @@ impl Probe {
             Era::Modern => {
                 self.fresh()?;
                 self.mode = Mode::Modern;
+                if !self.is_http() {
+                    // The process starts, and a server that serves one era of a connection picks this one.
+                    self.call("server/discover", Value::Null)?;
+                }
                 Ok(())
             }
         }
