@@ -90,6 +90,9 @@ pub(crate) fn run(
         | Command::Record { .. }
         | Command::Replay { .. }
         | Command::Trace { .. }
+        | Command::Check(_)
+        | Command::New(_)
+        | Command::Man { .. }
         | Command::Completions { .. } => {}
     }
     Ok(ExitCode::SUCCESS)

@@ -7,20 +7,24 @@
 mod arguments;
 mod bench;
 mod bridge;
+mod check;
 mod commands;
 mod error;
 mod generate;
 mod host;
+mod markup;
 mod messages;
 mod options;
+mod project;
 mod record;
 mod recorder;
 mod replay;
+mod rules;
 mod show;
 mod target;
 mod trace;
 
-use std::{io, process::ExitCode, sync::mpsc};
+use std::{io, path::Path, process::ExitCode, sync::mpsc};
 
 use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
@@ -96,6 +100,9 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
             Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
         }
+        Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
+        Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
+        Command::Check(options) => Some(check::check(options, connection)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
         Command::Replay { file, against: Some(command), ignore } => {
@@ -114,4 +121,10 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         }
         _ => None,
     }
+}
+
+/// Writes a man page for the program and one for each command.
+fn manual(folder: &Path) -> Result<(), Failed> {
+    let wrong = |error: io::Error| Failed::usage(format!("{} cannot be written: {error}", folder.display()));
+    clap_mangen::generate_to(Options::command(), folder).map_err(wrong)
 }

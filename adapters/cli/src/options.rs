@@ -255,11 +255,104 @@ pub(crate) enum Command {
         #[arg(long, value_name = "FILE")]
         svg: Option<PathBuf>,
     },
+    /// Judges a server by the rules of the specification, each with the bytes that show it.
+    ///
+    /// Each check sends exact bytes and judges those that come back. Rules that are MUST fail, rules that are SHOULD
+    /// warn. No tool is called. Exit code 1: a check failed.
+    Check(CheckOptions),
+    /// Creates a project in a new folder: a server, or a client, that builds and passes its own test.
+    New(NewOptions),
+    /// Writes the man pages of this program into a folder.
+    ///
+    /// For example `mcp man ~/.local/share/man/man1`.
+    Man {
+        /// The folder, which must exist.
+        folder: PathBuf,
+    },
     /// Prints the completions of a shell for this program.
+    ///
+    /// For example `mcp completions bash > ~/.local/share/bash-completion/completions/mcp`.
     Completions {
         /// The shell.
         shell: clap_complete::Shell,
     },
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct NewOptions {
+    /// The name of the package and of the folder, which must not exist.
+    pub(crate) name: String,
+    /// Creates a client instead of a server.
+    #[arg(long)]
+    pub(crate) client: bool,
+    /// What runs it.
+    #[arg(long, value_enum, default_value = "tokio")]
+    pub(crate) adapter: AdapterOption,
+    /// A checkout of mcp-proto to depend on, instead of its repository.
+    #[arg(long, value_name = "FOLDER")]
+    pub(crate) path: Option<PathBuf>,
+}
+
+#[derive(Clone, Copy, Debug, ValueEnum)]
+pub(crate) enum AdapterOption {
+    /// tokio.
+    Tokio,
+    /// smol.
+    Smol,
+    /// Threads, without a runtime.
+    Blocking,
+}
+
+impl AdapterOption {
+    pub(crate) const fn name(self) -> &'static str {
+        match self {
+            Self::Tokio => "tokio",
+            Self::Smol => "smol",
+            Self::Blocking => "blocking",
+        }
+    }
+}
+
+#[derive(Debug, Args)]
+pub(crate) struct CheckOptions {
+    /// The server.
+    #[arg(required_unless_present = "list")]
+    pub(crate) target: Option<String>,
+    /// Runs only this check, or the checks of this rule, such as BASE-022.
+    #[arg(long = "only", value_name = "CHECK")]
+    pub(crate) only: Vec<String>,
+    /// Lists the checks with their rules.
+    #[arg(long)]
+    pub(crate) list: bool,
+    /// Writes the results for JUnit.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) junit: Option<PathBuf>,
+    /// Writes a page that loads nothing.
+    #[arg(long, value_name = "FILE")]
+    pub(crate) html: Option<PathBuf>,
+    /// Warnings have the exit code 1, too.
+    #[arg(long)]
+    pub(crate) strict: bool,
+    /// Also sends malformed, large and deep messages and many at once. Only to servers of your own.
+    #[arg(long)]
+    pub(crate) hostile: bool,
+    /// The bytes of a large message.
+    #[arg(long, value_name = "BYTES", default_value_t = 1 << 20, requires = "hostile", value_parser = up_to::<67_108_864>)]
+    pub(crate) hostile_bytes: usize,
+    /// The depth of a deep message.
+    #[arg(long, value_name = "COUNT", default_value_t = 10_000, requires = "hostile", value_parser = up_to::<1_000_000>)]
+    pub(crate) hostile_depth: usize,
+    /// The messages that are sent at once.
+    #[arg(long, value_name = "COUNT", default_value_t = 1000, requires = "hostile", value_parser = up_to::<100_000>)]
+    pub(crate) hostile_messages: usize,
+}
+
+/// Parses a number from 1 to `MOST`.
+fn up_to<const MOST: usize>(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(count) if (1..=MOST).contains(&count) => Ok(count),
+        _ => Err(format!("not a number from 1 to {MOST}")),
+    }
 }
 
 impl Command {
@@ -278,6 +371,9 @@ impl Command {
             | Self::Record { .. }
             | Self::Replay { .. }
             | Self::Trace { .. }
+            | Self::Check(_)
+            | Self::New(_)
+            | Self::Man { .. }
             | Self::Completions { .. } => None,
         }
     }

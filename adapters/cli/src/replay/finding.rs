@@ -6,8 +6,8 @@ use mcp_proto::{
     wire::MalformedKind,
 };
 
-use super::rules;
 use crate::record::Origin;
+use crate::rules;
 
 /// A broken rule. Two findings about one message with the same kind are one.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

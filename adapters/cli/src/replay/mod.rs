@@ -5,7 +5,6 @@ mod finding;
 mod judge;
 mod report;
 mod roles;
-mod rules;
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 

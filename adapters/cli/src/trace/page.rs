@@ -5,32 +5,13 @@ use std::io::{self, Write};
 use serde_json::json;
 
 use super::model::{Message, Trace};
-use crate::record::Origin;
+use crate::{markup::escape, record::Origin};
 
 const SCRIPT: &str = include_str!("page.js");
 const STYLE: &str = include_str!("page.css");
 
 /// The SHA-256 of the script in base64. The policy of the page allows no other script.
 const SCRIPT_HASH: &str = "RYj6pjB/FiuyOaB1TZyIvleAl2mckW9dq4VZqJJoDPc=";
-
-/// Returns a text for HTML.
-pub(super) fn escape(text: &str) -> String {
-    let mut escaped = String::with_capacity(text.len());
-    for letter in text.chars() {
-        match letter {
-            '&' => escaped.push_str("&amp;"),
-            '<' => escaped.push_str("&lt;"),
-            '>' => escaped.push_str("&gt;"),
-            '"' => escaped.push_str("&quot;"),
-            '\'' => escaped.push_str("&#39;"),
-            // Neither HTML nor XML may have them.
-            '\t' | '\n' => escaped.push(' '),
-            letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
-            letter => escaped.push(letter),
-        }
-    }
-    escaped
-}
 
 /// Returns JSON that can stand in an element `script`: nothing in it ends the element or begins a comment.
 fn in_script(json: &str) -> String {

@@ -2,11 +2,8 @@
 
 use std::io::{self, Write};
 
-use super::{
-    model::{Kind, Message, Trace},
-    page::escape,
-};
-use crate::record::Origin;
+use super::model::{Kind, Message, Trace};
+use crate::{markup::escape, record::Origin};
 
 /// The most rows. Longer records are folded until they fit.
 const MAX_ROWS: usize = 1_000;

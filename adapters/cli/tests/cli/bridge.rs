@@ -9,13 +9,13 @@ use std::{
 use crate::{Mcp, mcp, target};
 
 /// A bridge over HTTP that ends with the test.
-struct Bridge {
+pub(crate) struct Bridge {
     process: Child,
-    url: String,
+    pub(crate) url: String,
 }
 
 impl Bridge {
-    fn start(more: &[&str]) -> Self {
+    pub(crate) fn start(more: &[&str]) -> Self {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
         command.args(["bridge", "--listen", "127.0.0.1:0", "--shared", "--"]);
         command.arg(env::current_exe().expect("a program")).arg("--serve").args(more);

@@ -2,8 +2,10 @@
 
 mod bench;
 mod bridge;
+mod check;
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
+mod project;
 mod recorder;
 mod replay;
 mod server;
@@ -89,6 +91,8 @@ const TESTS: &[(&str, Test)] = &[
     ("bench::measures_calls", bench::measures_calls),
     ("bridge::carries_all_messages", bridge::carries_all_messages),
     ("bridge::carries_subscriptions", bridge::carries_subscriptions),
+    ("check::own_servers_pass", check::own_servers_pass),
+    ("check::own_servers_pass_over_http", check::own_servers_pass_over_http),
 ];
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
@@ -116,6 +120,12 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::wrong_outputs", trace::wrong_outputs),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     ("bridge::wrong_bridges", bridge::wrong_bridges),
+    #[cfg(unix)]
+    ("check::broken_rules_are_shown", check::broken_rules_are_shown),
+    ("check::wrong_checks", check::wrong_checks),
+    ("project::projects_compile", project::projects_compile),
+    ("project::projects_depend_on_the_repository", project::projects_depend_on_the_repository),
+    ("project::man_pages_are_written", project::man_pages_are_written),
     #[cfg(unix)]
     ("bridge::servers_are_restarted", bridge::servers_are_restarted),
 ];

@@ -1,0 +1,96 @@
+//! What a check is: a row of the catalogue.
+
+use super::{era::Era, outcome::Verdict, probe::Probe};
+
+/// The transport of a rule.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum On {
+    Any,
+    Stdio,
+    Http,
+}
+
+/// How much a broken rule counts.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Level {
+    /// All rules of the check are MUST or MUST NOT, in the words of the specification: a failure.
+    Must,
+    /// A rule is SHOULD, or follows from the text only: a warning.
+    Should,
+}
+
+/// A row of the catalogue.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) id: &'static str,
+    /// What holds if it passes.
+    pub(super) title: &'static str,
+    /// Rows of the requirement tables.
+    pub(super) rules: &'static [&'static str],
+    pub(super) level: Level,
+    pub(super) era: Era,
+    pub(super) on: On,
+    /// The first revision with sessions that has the rule.
+    pub(super) since: &'static str,
+    /// The capability of the server that it needs.
+    pub(super) needs: Option<&'static str>,
+    /// Only with `--hostile`.
+    pub(super) is_hostile: bool,
+    pub(super) run: fn(&mut Probe) -> Verdict,
+}
+
+type Rules = &'static [&'static str];
+
+/// Returns a check of rules that are MUST, for sessions.
+pub(super) const fn legacy(
+    id: &'static str,
+    title: &'static str,
+    rules: Rules,
+    run: fn(&mut Probe) -> Verdict,
+) -> Check {
+    let (level, era, on) = (Level::Must, Era::Legacy, On::Any);
+    Check { id, title, rules, level, era, on, since: "2024-11-05", needs: None, is_hostile: false, run }
+}
+
+/// Returns a check of rules that are MUST, for 2026-07-28.
+pub(super) const fn modern(
+    id: &'static str,
+    title: &'static str,
+    rules: Rules,
+    run: fn(&mut Probe) -> Verdict,
+) -> Check {
+    let (level, era, on) = (Level::Must, Era::Modern, On::Any);
+    Check { id, title, rules, level, era, on, since: "", needs: None, is_hostile: false, run }
+}
+
+impl Check {
+    pub(super) const fn should(mut self) -> Self {
+        self.level = Level::Should;
+        self
+    }
+
+    pub(super) const fn stdio(mut self) -> Self {
+        self.on = On::Stdio;
+        self
+    }
+
+    pub(super) const fn http(mut self) -> Self {
+        self.on = On::Http;
+        self
+    }
+
+    pub(super) const fn since(mut self, revision: &'static str) -> Self {
+        self.since = revision;
+        self
+    }
+
+    pub(super) const fn needs(mut self, capability: &'static str) -> Self {
+        self.needs = Some(capability);
+        self
+    }
+
+    pub(super) const fn hostile(mut self) -> Self {
+        self.is_hostile = true;
+        self
+    }
+}

@@ -1,0 +1,337 @@
+//! Tools, prompts, resources, completion, logging and tasks in sessions.
+
+use serde_json::{Value, json};
+
+use crate::check::{
+    definition::{Check, legacy},
+    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    probe::{NEWEST, Probe},
+    shapes,
+};
+
+const UNKNOWN: &str = "mcp-check-unknown";
+
+pub(in crate::check) const CHECKS: &[Check] = &[
+    legacy("tools-list", "Tools have a name and an object as schema", &["TOOL-002", "TOOL-003", "TOOL-004"], tools)
+        .needs("tools"),
+    legacy("tool-names-unique", "Names of tools are unique", &["TOOL-006"], tool_names_unique).needs("tools"),
+    legacy("tool-names", "Names of tools have 1 to 128 of the allowed characters", &["TOOL-007"], tool_names)
+        .needs("tools")
+        .since(NEWEST)
+        .should(),
+    legacy("tool-schemas", "Schemas of tools are valid JSON Schemas", &["SCHEMA-005"], tool_schemas)
+        .needs("tools")
+        .since(NEWEST),
+    legacy("tool-tasks", "taskSupport of tools is a known value", &["TOOL-039"], tool_tasks)
+        .needs("tools")
+        .since(NEWEST),
+    legacy("tool-unknown", "A call of an unknown tool is answered with an error", &["TOOL-021"], tool_unknown)
+        .needs("tools")
+        .should(),
+    legacy("call-without-name", "A call without a name is answered with -32602", &["BASE-025"], call_without_name)
+        .needs("tools")
+        .should(),
+    legacy("list-cursor", "Cursors are texts, and lists end", &["PAGE-001"], list_cursor),
+    legacy("list-stable", "Paging returns every item once", &["PAGE-010"], list_stable).should(),
+    legacy("list-invalid-cursor", "An invalid cursor is answered with -32602", &["PAGE-009"], invalid_cursor).should(),
+    legacy(
+        "prompts-list",
+        "Prompts and their arguments have names",
+        &["PROMPT-002", "PROMPT-003", "PROMPT-005"],
+        prompts,
+    )
+    .needs("prompts"),
+    legacy("prompt-names-unique", "Names of prompts are unique", &["PROMPT-004"], prompt_names_unique).needs("prompts"),
+    legacy("prompt-messages", "Prompts have messages with roles and content", &["PROMPT-008", "CONT-016"], prompt_get)
+        .needs("prompts"),
+    legacy("prompt-unknown", "An unknown prompt is answered with -32602", &["PROMPT-012"], prompt_unknown)
+        .needs("prompts")
+        .should(),
+    legacy(
+        "prompt-without-argument",
+        "A missing argument of a prompt is answered with -32602",
+        &["PROMPT-013"],
+        prompt_without_argument,
+    )
+    .needs("prompts")
+    .should(),
+    legacy("resources-list", "Resources have a name and a URI", &["RES-002", "RES-003", "RES-006"], resources)
+        .needs("resources"),
+    legacy("templates-list", "Templates have a name and a URI template", &["RES-011", "RES-012"], templates)
+        .needs("resources"),
+    legacy("resource-contents", "Contents have a URI and text or base64", &["RES-008", "CONT-011"], resource_contents)
+        .needs("resources"),
+    legacy("resource-unknown", "An unknown URI is answered with -32002", &["RES-023"], resource_unknown)
+        .needs("resources")
+        .should(),
+    legacy("resource-subscribe", "Subscriptions have an empty result", &["RES-017"], resource_subscribe)
+        .needs("resources"),
+    legacy("completion", "A completion has at most 100 texts", &["COMPL-008"], completion).needs("completions"),
+    legacy("completion-unknown", "Completion of an unknown prompt is -32602", &["COMPL-012"], completion_unknown)
+        .needs("completions")
+        .should(),
+    legacy(
+        "completion-undeclared",
+        "Completion without the capability is -32601",
+        &["COMPL-011"],
+        completion_undeclared,
+    )
+    .since("2025-03-26")
+    .should(),
+    legacy("log-levels", "The eight levels are accepted", &["LOG-002"], log_levels).needs("logging"),
+    legacy("log-level-unknown", "An unknown level is answered with -32602", &["LOG-007"], log_level_unknown)
+        .needs("logging")
+        .should(),
+    legacy("task-unknown", "An unknown task is answered with -32602", &["TASK-053"], task_unknown)
+        .needs("tasks")
+        .since(NEWEST),
+    legacy("task-cursor", "An invalid cursor of tasks is answered with -32602", &["TASK-052"], task_cursor)
+        .needs("tasks")
+        .since(NEWEST),
+];
+
+fn tools(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "tools/list", "tools")?.iter().try_for_each(shapes::tool)
+}
+
+/// Returns a list. If its first page is none, the check fails.
+fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
+    probe.list(method, member).map_err(|outcome| match outcome {
+        Outcome::NotReachable(why) => Outcome::Failed(why),
+        other => other,
+    })
+}
+
+fn tool_names_unique(probe: &mut Probe) -> Verdict {
+    shapes::unique(&probe.list("tools/list", "tools")?, "name")
+}
+
+fn tool_names(probe: &mut Probe) -> Verdict {
+    for tool in probe.list("tools/list", "tools")? {
+        let name = shapes::name_of(&tool, "name");
+        let is_good = (1..=128).contains(&name.len())
+            && name.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"_-.".contains(&byte));
+        ensure(is_good, || format!("a tool has the name `{name}`"))?;
+    }
+    Ok(())
+}
+
+fn tool_schemas(probe: &mut Probe) -> Verdict {
+    for tool in probe.list("tools/list", "tools")? {
+        let name = shapes::name_of(&tool, "name");
+        for member in ["inputSchema", "outputSchema"] {
+            if let Some(schema) = tool.get(member) {
+                shapes::schema(schema, &format!("{name}/{member}"), 0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tool_tasks(probe: &mut Probe) -> Verdict {
+    for tool in probe.list("tools/list", "tools")? {
+        let support = &tool["execution"]["taskSupport"];
+        let is_known = support.is_null() || ["forbidden", "optional", "required"].iter().any(|it| support == it);
+        ensure(is_known, || format!("taskSupport of `{}` is {support}", shapes::name_of(&tool, "name")))?;
+    }
+    Ok(())
+}
+
+fn tool_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("tools/call", json!({"name": UNKNOWN, "arguments": {}}))?.expect_error()
+}
+
+fn call_without_name(probe: &mut Probe) -> Verdict {
+    probe.call("tools/call", json!({"arguments": {}}))?.expect_code(-32602)
+}
+
+/// Returns the lists that the server has.
+fn lists(probe: &Probe) -> Vec<(&'static str, &'static str)> {
+    let has = |(capability, ..): &&(&str, &str, &str)| probe.capability(capability).is_some();
+    shapes::LISTS.iter().filter(has).map(|(_, method, member)| (*method, *member)).collect()
+}
+
+fn list_cursor(probe: &mut Probe) -> Verdict {
+    let lists = lists(probe);
+    if lists.is_empty() {
+        return not_applicable("the server has no lists");
+    }
+    for (method, member) in lists {
+        let reply = probe.call(method, Value::Null)?;
+        let next = reply.result()?.get("nextCursor").cloned();
+        ensure(next.is_none_or(|next| next.is_string()), || format!("`nextCursor` of {method} is no text"))?;
+        probe.list(method, member)?;
+    }
+    Ok(())
+}
+
+fn list_stable(probe: &mut Probe) -> Verdict {
+    let mut paged = 0;
+    for (method, member) in lists(probe) {
+        let all = probe.list(method, member)?;
+        let first = probe.call(method, Value::Null)?;
+        let page = first.message["result"][member].as_array().map_or(0, Vec::len);
+        paged += usize::from(page < all.len());
+        let key = if member == "resources" { "uri" } else { "name" };
+        let key = if member == "resourceTemplates" { "uriTemplate" } else { key };
+        shapes::unique(&all, key).or_else(|_| failed(format!("{method} returns an item on two pages, or twice")))?;
+    }
+    if paged == 0 { not_applicable("all lists have one page") } else { Ok(()) }
+}
+
+fn invalid_cursor(probe: &mut Probe) -> Verdict {
+    let Some((method, _)) = lists(probe).first().copied() else { return not_applicable("the server has no lists") };
+    probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
+}
+
+fn prompts(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "prompts/list", "prompts")?.iter().try_for_each(|prompt| {
+        shapes::texts(prompt, "a prompt", &["name"])?;
+        let Some(arguments) = prompt.get("arguments") else { return Ok(()) };
+        let Some(arguments) = arguments.as_array() else { return failed("`arguments` of a prompt is no array") };
+        arguments.iter().try_for_each(|argument| {
+            shapes::texts(argument, "an argument of a prompt", &["name"])?;
+            shapes::optional(argument, "an argument of a prompt", "required", "a boolean", Value::is_boolean)
+        })
+    })
+}
+
+fn prompt_names_unique(probe: &mut Probe) -> Verdict {
+    shapes::unique(&probe.list("prompts/list", "prompts")?, "name")
+}
+
+fn has_required(prompt: &Value) -> bool {
+    prompt["arguments"].as_array().is_some_and(|arguments| arguments.iter().any(|it| it["required"] == true))
+}
+
+fn prompt_get(probe: &mut Probe) -> Verdict {
+    let mut prompts = probe.list("prompts/list", "prompts")?;
+    prompts.retain(|prompt| !has_required(prompt));
+    if prompts.is_empty() {
+        return not_applicable("each prompt needs arguments");
+    }
+    for prompt in prompts {
+        let reply = probe.call("prompts/get", json!({"name": prompt["name"], "arguments": {}}))?;
+        // A prompt may need a capability that this client does not have.
+        if let Ok(result) = reply.result() {
+            let version = probe.version().to_owned();
+            return shapes::prompt_messages(result.get("messages").unwrap_or(&Value::Null), &version);
+        }
+    }
+    not_reachable("no prompt is returned without arguments")
+}
+
+fn prompt_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("prompts/get", json!({"name": UNKNOWN}))?.expect_code(-32602)
+}
+
+fn prompt_without_argument(probe: &mut Probe) -> Verdict {
+    let prompts = probe.list("prompts/list", "prompts")?;
+    let Some(prompt) = prompts.iter().find(|prompt| has_required(prompt)) else {
+        return not_applicable("no prompt has a required argument");
+    };
+    probe.call("prompts/get", json!({"name": prompt["name"], "arguments": {}}))?.expect_code(-32602)
+}
+
+fn resources(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "resources/list", "resources")?.iter().try_for_each(|resource| {
+        shapes::texts(resource, "a resource", &["uri", "name"])?;
+        let uri = shapes::name_of(resource, "uri");
+        ensure(shapes::is_uri(uri), || format!("`{uri}` is no URI"))
+    })
+}
+
+fn templates(probe: &mut Probe) -> Verdict {
+    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates")?;
+    templates.iter().try_for_each(|template| shapes::texts(template, "a template", &["uriTemplate", "name"]))
+}
+
+fn resource_contents(probe: &mut Probe) -> Verdict {
+    let resources = probe.list("resources/list", "resources")?;
+    let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
+    let reply = probe.call("resources/read", json!({"uri": resource["uri"]}))?;
+    let Some(all) = reply.result()?.get("contents").and_then(Value::as_array) else {
+        return failed("`contents` is no array");
+    };
+    all.iter().try_for_each(shapes::contents)
+}
+
+fn resource_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("resources/read", json!({"uri": "mcp-check://unknown"}))?.expect_code(-32002)
+}
+
+fn resource_subscribe(probe: &mut Probe) -> Verdict {
+    if probe.capability("resources").is_none_or(|it| it["subscribe"] != true) {
+        return not_applicable("the server does not declare `resources.subscribe`");
+    }
+    let resources = probe.list("resources/list", "resources")?;
+    let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
+    for method in ["resources/subscribe", "resources/unsubscribe"] {
+        let reply = probe.call(method, json!({"uri": resource["uri"]}))?;
+        let Some(result) = reply.message["result"].as_object() else {
+            return failed(format!("{method} of a listed resource has no result"));
+        };
+        ensure(result.keys().all(|name| name == "_meta"), || format!("the result of {method} is not empty"))?;
+    }
+    Ok(())
+}
+
+fn completion(probe: &mut Probe) -> Verdict {
+    if probe.capability("prompts").is_none() {
+        return not_applicable("the server has no prompts");
+    }
+    for prompt in probe.list("prompts/list", "prompts")? {
+        let Some(argument) = prompt["arguments"].get(0) else { continue };
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": prompt["name"]},
+            "argument": {"name": argument["name"], "value": ""},
+        });
+        let reply = probe.call("completion/complete", params)?;
+        if reply.code().is_some() {
+            continue;
+        }
+        return shapes::completion(&reply.message["result"]);
+    }
+    not_reachable("no argument of a prompt is completed")
+}
+
+fn unknown_completion() -> Value {
+    json!({"ref": {"type": "ref/prompt", "name": UNKNOWN}, "argument": {"name": "a", "value": ""}})
+}
+
+fn completion_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("completion/complete", unknown_completion())?.expect_code(-32602)
+}
+
+fn completion_undeclared(probe: &mut Probe) -> Verdict {
+    if probe.capability("completions").is_some() {
+        return not_applicable("the server declares `completions`");
+    }
+    probe.call("completion/complete", unknown_completion())?.expect_code(-32601)
+}
+
+fn log_levels(probe: &mut Probe) -> Verdict {
+    for level in ["debug", "info", "notice", "warning", "error", "critical", "alert", "emergency"] {
+        let reply = probe.call("logging/setLevel", json!({"level": level}))?;
+        ensure(reply.message["result"].is_object(), || format!("the level `{level}` is refused"))?;
+    }
+    Ok(())
+}
+
+fn log_level_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("logging/setLevel", json!({"level": "loud"}))?.expect_code(-32602)
+}
+
+fn task_unknown(probe: &mut Probe) -> Verdict {
+    for method in ["tasks/get", "tasks/result"] {
+        probe.call(method, json!({"taskId": UNKNOWN}))?.expect_code(-32602)?;
+    }
+    Ok(())
+}
+
+fn task_cursor(probe: &mut Probe) -> Verdict {
+    if probe.capability("tasks").is_none_or(|tasks| tasks.get("list").is_none()) {
+        return not_applicable("the server does not declare `tasks.list`");
+    }
+    probe.call("tasks/list", json!({"cursor": UNKNOWN}))?.expect_code(-32602)
+}

@@ -1,0 +1,181 @@
+//! The handshake of sessions.
+
+use serde_json::{Value, json};
+
+use crate::check::{
+    definition::{Check, legacy},
+    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    probe::{LEGACY, Mode, NEWEST, Probe, Wire, initialize_params},
+    shapes,
+};
+
+pub(in crate::check) const CHECKS: &[Check] = &[
+    legacy(
+        "initialize-result",
+        "The result of initialize has protocolVersion, capabilities and serverInfo",
+        &["LIFE-003", "LIFE-004"],
+        initialize_result,
+    ),
+    legacy("initialize-version", "A supported version is repeated", &["LIFE-012"], initialize_version),
+    legacy("unknown-version", "An unknown version is answered with another one", &["LIFE-013"], unknown_version),
+    legacy("malformed-version", "A malformed version is answered with another one", &["LIFE-013"], malformed_version),
+    legacy("newest-version", "The counter-offer is the newest version of the server", &["LIFE-014"], newest_version)
+        .should(),
+    legacy(
+        "capabilities",
+        "Capabilities are objects, their switches booleans",
+        &["LIFE-026", "LIFE-029"],
+        capabilities,
+    ),
+    legacy(
+        "unknown-capabilities",
+        "Unknown capabilities of the client are tolerated",
+        &["LIFE-025"],
+        unknown_capabilities,
+    ),
+    legacy("ping-in-handshake", "A ping before initialized is answered", &["LIFE-009"], ping_in_handshake),
+    legacy(
+        "request-before-initialize",
+        "A request before initialize is answered with an error",
+        &["LIFE-043"],
+        request_before_initialize,
+    )
+    .stdio()
+    .should(),
+    legacy("icons", "Icons have a source, and a theme that exists", &["ICON-002", "ICON-003"], icons).since(NEWEST),
+    legacy(
+        "undeclared-features",
+        "Features that are there are declared",
+        &["LIFE-023", "TOOL-001", "PROMPT-001", "RES-001"],
+        undeclared_features,
+    ),
+    legacy("stdin-end", "The server ends when its input ends", &["STDIO-015"], stdin_end).stdio().should(),
+];
+
+fn initialize_result(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    let reply = probe.initialize(NEWEST)?;
+    let result = reply.result()?;
+    ensure(result.get("protocolVersion").is_some_and(Value::is_string), || "`protocolVersion` is no text".into())?;
+    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is no object".into())?;
+    let server = result.get("serverInfo").unwrap_or(&Value::Null);
+    ensure(server.is_object(), || "`serverInfo` is no object".into())?;
+    shapes::texts(server, "serverInfo", &["name", "version"])
+}
+
+/// Opens a connection and offers a version. Returns the one of the result.
+fn offer(probe: &mut Probe, version: &str) -> Result<Option<String>, Outcome> {
+    probe.fresh()?;
+    let reply = probe.initialize(version)?;
+    Ok(reply.message["result"]["protocolVersion"].as_str().map(str::to_owned))
+}
+
+/// A server may refuse, too (LIFE-018).
+fn must_not_repeat(probe: &mut Probe, version: &str) -> Verdict {
+    match offer(probe, version)? {
+        Some(offered) if offered == version => failed(format!("the server agrees to the version {version}")),
+        _ => Ok(()),
+    }
+}
+
+fn initialize_version(probe: &mut Probe) -> Verdict {
+    let Some(supported) = offer(probe, "1999-01-01")? else {
+        return not_applicable("the server refuses unknown versions and names none in a result");
+    };
+    match offer(probe, &supported)? {
+        Some(version) if version == supported => Ok(()),
+        Some(version) => failed(format!("{supported}, which the server has offered, is answered with {version}")),
+        None => failed(format!("{supported}, which the server has offered, is refused")),
+    }
+}
+
+fn unknown_version(probe: &mut Probe) -> Verdict {
+    must_not_repeat(probe, "1999-01-01")
+}
+
+fn malformed_version(probe: &mut Probe) -> Verdict {
+    must_not_repeat(probe, "no version")
+}
+
+fn newest_version(probe: &mut Probe) -> Verdict {
+    let Some(offered) = offer(probe, "1999-01-01")? else {
+        return not_applicable("the server refuses unknown versions");
+    };
+    for version in LEGACY.iter().rev() {
+        if offer(probe, version)?.as_deref() == Some(*version) {
+            return ensure(offered.as_str() >= *version, || format!("{offered} is offered, but {version} supported"));
+        }
+    }
+    not_reachable("no version is supported")
+}
+
+fn capabilities(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    let reply = probe.initialize(NEWEST)?;
+    let declared = reply.result()?.get("capabilities").cloned().unwrap_or_default();
+    shapes::capabilities(&declared)
+}
+
+fn unknown_capabilities(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    let mut params = initialize_params(NEWEST);
+    params["capabilities"] = json!({"mcpCheckUnknown": {"a": [1]}, "experimental": {"mcpCheck": {}}});
+    let reply = probe.call("initialize", params)?;
+    ensure(reply.message["result"].is_object(), || "`initialize` with an unknown capability fails".into())
+}
+
+fn ping_in_handshake(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    let version = probe.initialize(NEWEST)?.result()?.get("protocolVersion").and_then(Value::as_str).map(str::to_owned);
+    probe.mode = Mode::Session(version.unwrap_or_else(|| NEWEST.to_owned()));
+    let reply = probe.call("ping", Value::Null)?;
+    // The next check needs a session that is initialized.
+    probe.mode = Mode::Fresh;
+    ensure(reply.message["result"].is_object(), || "the ping is not answered with a result".into())
+}
+
+fn request_before_initialize(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    let method = ["tools", "prompts", "resources"].into_iter().find(|it| probe.capability(it).is_some());
+    let reply = probe.call(&format!("{}/list", method.unwrap_or("tools")), Value::Null)?;
+    reply.expect_error()
+}
+
+fn icons(probe: &mut Probe) -> Verdict {
+    let mut all = vec![probe.facts.legacy.clone().unwrap_or_default()["serverInfo"].clone()];
+    for (capability, method, member) in shapes::LISTS {
+        if probe.capability(capability).is_some() {
+            all.extend(probe.list(method, member).unwrap_or_default());
+        }
+    }
+    if all.iter().all(|item| item.get("icons").is_none()) {
+        return not_applicable("there are no icons");
+    }
+    all.iter().try_for_each(shapes::icons)
+}
+
+fn undeclared_features(probe: &mut Probe) -> Verdict {
+    let mut tried = 0;
+    for (capability, method, member) in shapes::LISTS {
+        if probe.capability(capability).is_some() || method.contains("templates") {
+            continue;
+        }
+        tried += 1;
+        let reply = probe.call(method, Value::Null)?;
+        let offered = reply.message["result"][member].as_array().map_or(0, Vec::len);
+        ensure(offered == 0, || format!("{method} returns {offered} items, but `{capability}` is not declared"))?;
+    }
+    if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { Ok(()) }
+}
+
+fn stdin_end(probe: &mut Probe) -> Verdict {
+    probe.fresh()?;
+    probe.initialize(NEWEST)?;
+    let timeout = probe.timeout;
+    let ends = match &mut probe.wire {
+        Wire::Program(program) => program.ends_after_input(timeout),
+        Wire::Site(_) => return not_applicable("there is no standard input"),
+    };
+    ensure(ends, || format!("the server still runs {} seconds after the end of its input", timeout.as_secs_f32()))?;
+    probe.fresh()
+}

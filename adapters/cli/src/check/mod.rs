@@ -1,0 +1,159 @@
+//! Judges a server by the requirement tables: each check sends exact bytes over a connection that it controls.
+//!
+//! `catalogue` has the checks, `run` runs them with a `probe`, and `report` writes what they found.
+
+mod catalogue;
+mod definition;
+mod era;
+mod events;
+mod hostile;
+mod legacy;
+mod modern;
+mod outcome;
+mod passive;
+mod probe;
+mod process;
+mod report;
+mod run;
+#[cfg(test)]
+mod selftest;
+mod shapes;
+mod socket;
+mod wire;
+
+use std::{env, fs, path::Path, process::ExitCode, time::Duration};
+
+use era::Era;
+use mcp_service::config::{ServerConfig, ServersConfig};
+use probe::{HostileLimits, Probe, Wire};
+use process::{Process, Start};
+use report::Report;
+use run::Selection;
+use socket::Address;
+
+use crate::{
+    error::Failed,
+    options::{CheckOptions, ConnectionOptions, EraOption},
+    target,
+};
+
+/// The variable of the environment with a bearer token.
+const TOKEN: &str = "MCP_BEARER_TOKEN";
+
+/// How long a response may take, unless the command line says otherwise.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
+/// Judges a server. The exit code is 1 if a check failed, with `--strict` also if one warned.
+pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> Result<ExitCode, Failed> {
+    let eras: &[Era] = match connection.era {
+        Some(EraOption::Legacy) => &[Era::Legacy],
+        Some(EraOption::Modern) => &[Era::Modern],
+        Some(EraOption::Any) | None => &[Era::Modern, Era::Legacy],
+    };
+    if options.list {
+        return report::list(connection.json).map(|()| ExitCode::SUCCESS);
+    }
+    for name in &options.only {
+        let is_known = catalogue::checks().any(|check| check.id == name || check.rules.contains(&name.as_str()));
+        if !is_known {
+            return Err(Failed::usage(format!("there is no check `{name}`: --list has all")));
+        }
+    }
+    let (wire, name) = wire(options.target.as_deref().unwrap_or_default(), connection)?;
+    let limits = HostileLimits {
+        bytes: options.hostile_bytes,
+        depth: options.hostile_depth,
+        messages: options.hostile_messages,
+    };
+    let mut probe = Probe::new(wire, connection.timeout.unwrap_or(TIMEOUT), limits);
+    // Some rules depend on whether the server has the other era, too.
+    run::reach(&mut probe);
+    let is_there = |era: &Era| match era {
+        Era::Legacy => probe.facts.legacy.is_some(),
+        Era::Modern => probe.facts.modern.is_some(),
+    };
+    if !eras.iter().any(is_there) {
+        let notes = probe.facts.notes.join("; ");
+        let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
+        return Err(Failed::ended(format!("the server is not reached: {why}")));
+    }
+    let selection = Selection { eras, is_hostile: options.hostile, only: &options.only };
+    let is_text = !connection.json;
+    let mut shown = Ok(());
+    let findings = run::run(&mut probe, &selection, |finding| {
+        if is_text && shown.is_ok() {
+            shown = report::text_line(finding, connection.quiet);
+        }
+    });
+    shown?;
+    let report = Report { server: &name, facts: &probe.facts, findings: &findings };
+    if connection.json {
+        report::json(&report)?
+    } else {
+        report::summary(&report)?
+    }
+    let write = |path: &Path, text: String| {
+        fs::write(path, text).map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display())))
+    };
+    if let Some(path) = &options.junit {
+        write(path, report::junit(&report))?;
+    }
+    if let Some(path) = &options.html {
+        write(path, report::html(&report))?;
+    }
+    let is_bad = |it: &run::Finding| it.word() == "failed" || options.strict && it.word() == "warning";
+    Ok(if findings.iter().any(is_bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+}
+
+/// Returns how a target is reached, and a name for the report that has no secrets.
+fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
+    if target.starts_with("http://") || target.starts_with("https://") {
+        return site(target, Vec::new(), options);
+    }
+    let Some(path) = &options.config else {
+        let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
+        let Some((program, arguments)) = words.split_first() else { return Err(Failed::usage("the target is empty")) };
+        return start(program, arguments, Vec::new(), None, options);
+    };
+    let text = fs::read_to_string(path)
+        .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
+    let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
+    match config.get(target) {
+        Some(ServerConfig::Stdio(it)) => start(&it.command, &it.args, it.env.clone(), it.cwd.clone(), options),
+        Some(ServerConfig::Http(it)) => site(&it.url, it.headers.clone(), options),
+        _ => Err(Failed::usage(format!("{} has no server `{target}`", path.display()))),
+    }
+}
+
+fn start(
+    program: &str,
+    arguments: &[String],
+    mut variables: Vec<(String, String)>,
+    folder: Option<String>,
+    options: &ConnectionOptions,
+) -> Result<(Wire, String), Failed> {
+    let more = target::variables(options)?;
+    variables.extend(more.into_iter().map(|(name, value)| (name.to_owned(), value.to_owned())));
+    let (program, arguments, quiet) = (program.to_owned(), arguments.to_vec(), options.quiet);
+    let name = program.clone();
+    Ok((Wire::Program(Box::new(Process::new(Start { program, arguments, variables, folder, quiet })?)), name))
+}
+
+fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
+    for header in &options.headers {
+        let pair = header.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
+        let is_good = |(name, value): &(&str, &str)| {
+            name.parse::<http::HeaderName>().is_ok() && value.parse::<http::HeaderValue>().is_ok()
+        };
+        let Some((name, value)) = pair.filter(is_good) else {
+            return Err(Failed::usage("a header of --header is not `NAME: VALUE`"));
+        };
+        headers.push((name.to_owned(), value.to_owned()));
+    }
+    if let Some(token) = options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
+        headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+    }
+    let address = Address::new(url, headers)?;
+    let name = address.name();
+    Ok((Wire::Site(Box::new(address)), name))
+}

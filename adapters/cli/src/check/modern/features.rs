@@ -1,0 +1,329 @@
+//! Tools, prompts, resources and completion of 2026-07-28.
+
+use serde_json::{Value, json};
+
+use super::messages::hints;
+use crate::check::{
+    definition::{Check, modern},
+    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    probe::{MODERN, Probe, modern_meta},
+    shapes,
+};
+
+const UNKNOWN: &str = "mcp-check-unknown";
+
+pub(in crate::check) const CHECKS: &[Check] = &[
+    modern("modern-tools-list", "Tools have a name and an object as schema", &["M-TOOL-006", "M-TOOL-007"], tools)
+        .needs("tools"),
+    modern("modern-tool-names-unique", "Names of tools are unique", &["M-TOOL-026"], tool_names_unique)
+        .needs("tools")
+        .should(),
+    modern("modern-tool-schemas", "Schemas of tools are valid JSON Schemas", &["M-SCHEMA-006"], tool_schemas)
+        .needs("tools"),
+    modern(
+        "modern-tool-headers",
+        "x-mcp-header is a unique token at a simple property",
+        &["M-HTTP-052", "M-HTTP-053", "M-HTTP-054", "M-HTTP-055"],
+        tool_headers,
+    )
+    .needs("tools"),
+    modern("modern-tool-unknown", "A call of an unknown tool is answered with -32602", &["M-TOOL-018"], tool_unknown)
+        .needs("tools"),
+    modern("modern-call-without-name", "A call without a name is answered with -32602", &["M-TOOL-019"], call_nameless)
+        .needs("tools"),
+    modern("modern-list-order", "The order of tools does not change", &["M-TOOL-005"], list_order)
+        .needs("tools")
+        .should(),
+    modern("modern-list-hints", "Lists have caching hints", &["M-CACHE-001", "M-CACHE-002", "M-CACHE-003"], list_hints),
+    modern(
+        "modern-list-cursor",
+        "Cursors are texts, and all pages have one scope",
+        &["M-PAGE-001", "M-CACHE-025"],
+        list_cursor,
+    ),
+    modern("modern-invalid-cursor", "An invalid cursor is answered with -32602", &["M-PAGE-008"], invalid_cursor)
+        .should(),
+    modern(
+        "modern-prompts-list",
+        "Prompts and their arguments have names",
+        &["M-PROMPT-005", "M-PROMPT-006", "M-PROMPT-007"],
+        prompts,
+    )
+    .needs("prompts"),
+    modern("modern-prompt-messages", "Prompts have messages with roles and content", &["M-PROMPT-009"], prompt_get)
+        .needs("prompts"),
+    modern("modern-prompt-unknown", "An unknown prompt is answered with -32602", &["M-PROMPT-010"], prompt_unknown)
+        .needs("prompts")
+        .should(),
+    modern("modern-prompt-argument", "A missing argument of a prompt is -32602", &["M-PROMPT-011"], prompt_argument)
+        .needs("prompts")
+        .should(),
+    modern("modern-resources-list", "Resources have a name and a URI", &["M-RES-006", "M-RES-008"], resources)
+        .needs("resources"),
+    modern("modern-templates-list", "Templates have a name and a URI template", &["M-RES-007", "M-RES-009"], templates)
+        .needs("resources"),
+    modern("modern-contents", "Contents have a URI and text or base64", &["M-RES-011", "M-RES-012"], contents)
+        .needs("resources"),
+    modern("modern-resource-unknown", "An unknown URI is answered with -32602", &["M-RES-015"], resource_unknown)
+        .needs("resources"),
+    modern("modern-completion", "A completion has at most 100 texts", &["M-COMPL-005"], completion)
+        .needs("completions"),
+    modern(
+        "modern-completion-unknown",
+        "Completion of an unknown prompt is -32602",
+        &["M-COMPL-009"],
+        completion_unknown,
+    )
+    .needs("completions")
+    .should(),
+    modern(
+        "modern-completion-undeclared",
+        "Completion without the capability is -32601",
+        &["M-COMPL-008"],
+        completion_undeclared,
+    )
+    .should(),
+    modern("modern-log-level", "An unknown log level is answered with -32602", &["M-LOG-007"], log_level)
+        .needs("tools")
+        .should(),
+];
+
+/// Returns a list. If its first page is none, the check fails.
+fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
+    probe.list(method, member).map_err(|outcome| match outcome {
+        Outcome::NotReachable(why) => Outcome::Failed(why),
+        other => other,
+    })
+}
+
+fn tools(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "tools/list", "tools")?.iter().try_for_each(shapes::tool)
+}
+
+fn tool_names_unique(probe: &mut Probe) -> Verdict {
+    shapes::unique(&probe.list("tools/list", "tools")?, "name")
+}
+
+fn tool_schemas(probe: &mut Probe) -> Verdict {
+    for tool in probe.list("tools/list", "tools")? {
+        let name = shapes::name_of(&tool, "name");
+        for member in ["inputSchema", "outputSchema"] {
+            if let Some(schema) = tool.get(member) {
+                shapes::schema(schema, &format!("{name}/{member}"), 0)?;
+            }
+        }
+    }
+    Ok(())
+}
+
+fn tool_headers(probe: &mut Probe) -> Verdict {
+    let mut found = 0;
+    for tool in probe.list("tools/list", "tools")? {
+        let mut names = Vec::new();
+        annotations(&tool["inputSchema"], &mut names)?;
+        found += names.len();
+        names.sort_unstable();
+        let total = names.len();
+        names.dedup();
+        ensure(names.len() == total, || format!("`{}` has a header twice", shapes::name_of(&tool, "name")))?;
+    }
+    if found == 0 { not_applicable("no tool has `x-mcp-header`") } else { Ok(()) }
+}
+
+/// Gathers the headers of properties. Those at other places are not judged.
+fn annotations(schema: &Value, names: &mut Vec<String>) -> Verdict {
+    let Some(properties) = schema["properties"].as_object() else { return Ok(()) };
+    for property in properties.values() {
+        if let Some(header) = property.get("x-mcp-header") {
+            let text = header.as_str().unwrap_or_default();
+            let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
+            ensure(!text.is_empty() && text.bytes().all(is_letter), || format!("`x-mcp-header` is {header}"))?;
+            let kind = &property["type"];
+            let is_simple = ["string", "integer", "boolean"].iter().any(|it| kind == it);
+            ensure(is_simple, || format!("`x-mcp-header` is at a property of the type {kind}"))?;
+            names.push(text.to_ascii_lowercase());
+        }
+        annotations(property, names)?;
+    }
+    Ok(())
+}
+
+fn tool_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("tools/call", json!({"name": UNKNOWN, "arguments": {}}))?.expect_code(-32602)
+}
+
+fn call_nameless(probe: &mut Probe) -> Verdict {
+    if probe.is_http() {
+        return not_applicable("over HTTP, the header of the name is judged first");
+    }
+    probe.call("tools/call", json!({"arguments": {}}))?.expect_code(-32602)
+}
+
+fn list_order(probe: &mut Probe) -> Verdict {
+    let mut order = || -> Result<Vec<Value>, Outcome> {
+        let reply = probe.call("tools/list", Value::Null)?;
+        let tools = reply.result()?.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
+        Ok(tools.into_iter().map(|tool| tool["name"].clone()).collect())
+    };
+    let (first, second) = (order()?, order()?);
+    ensure(first == second, || format!("{} becomes {}", json!(first), json!(second)))
+}
+
+/// Returns the lists that the server has.
+fn lists(probe: &Probe) -> Vec<(&'static str, &'static str)> {
+    let has = |(capability, ..): &&(&str, &str, &str)| probe.capability(capability).is_some();
+    shapes::LISTS.iter().filter(has).map(|(_, method, member)| (*method, *member)).collect()
+}
+
+fn list_hints(probe: &mut Probe) -> Verdict {
+    let lists = lists(probe);
+    if lists.is_empty() {
+        return not_applicable("the server has no lists");
+    }
+    for (method, _) in lists {
+        let reply = probe.call(method, Value::Null)?;
+        reply.result()?;
+        hints(&reply.message["result"]).or_else(|outcome| match outcome {
+            Outcome::Failed(why) => failed(format!("{method}: {why}")),
+            other => Err(other),
+        })?;
+    }
+    Ok(())
+}
+
+fn list_cursor(probe: &mut Probe) -> Verdict {
+    for (method, member) in lists(probe) {
+        let first = probe.call(method, Value::Null)?;
+        let Some(next) = first.result()?.get("nextCursor") else { continue };
+        ensure(next.is_string(), || format!("`nextCursor` of {method} is no text"))?;
+        let second = probe.call(method, json!({"cursor": next}))?;
+        let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
+        ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))?;
+        probe.list(method, member)?;
+        return Ok(());
+    }
+    not_applicable("no list has a second page")
+}
+
+fn invalid_cursor(probe: &mut Probe) -> Verdict {
+    let Some((method, _)) = lists(probe).first().copied() else { return not_applicable("the server has no lists") };
+    probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
+}
+
+fn prompts(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "prompts/list", "prompts")?.iter().try_for_each(|prompt| {
+        shapes::texts(prompt, "a prompt", &["name"])?;
+        let arguments = prompt["arguments"].as_array().cloned().unwrap_or_default();
+        arguments.iter().try_for_each(|argument| {
+            shapes::texts(argument, "an argument of a prompt", &["name"])?;
+            shapes::optional(argument, "an argument of a prompt", "required", "a boolean", Value::is_boolean)
+        })
+    })
+}
+
+fn has_required(prompt: &Value) -> bool {
+    prompt["arguments"].as_array().is_some_and(|arguments| arguments.iter().any(|it| it["required"] == true))
+}
+
+fn prompt_get(probe: &mut Probe) -> Verdict {
+    let mut prompts = probe.list("prompts/list", "prompts")?;
+    prompts.retain(|prompt| !has_required(prompt));
+    if prompts.is_empty() {
+        return not_applicable("each prompt needs arguments");
+    }
+    for prompt in prompts {
+        let reply = probe.call("prompts/get", json!({"name": prompt["name"], "arguments": {}}))?;
+        // A prompt may need input, or a capability that this client does not have.
+        match reply.result() {
+            Ok(result) if result.get("resultType").is_none_or(|kind| kind != "input_required") => {
+                return shapes::prompt_messages(result.get("messages").unwrap_or(&Value::Null), MODERN);
+            }
+            _ => {}
+        }
+    }
+    not_reachable("no prompt is returned without arguments")
+}
+
+fn prompt_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("prompts/get", json!({"name": UNKNOWN}))?.expect_code(-32602)
+}
+
+fn prompt_argument(probe: &mut Probe) -> Verdict {
+    let prompts = probe.list("prompts/list", "prompts")?;
+    let Some(prompt) = prompts.iter().find(|prompt| has_required(prompt)) else {
+        return not_applicable("no prompt has a required argument");
+    };
+    probe.call("prompts/get", json!({"name": prompt["name"], "arguments": {}}))?.expect_code(-32602)
+}
+
+fn resources(probe: &mut Probe) -> Verdict {
+    whole_list(probe, "resources/list", "resources")?.iter().try_for_each(|resource| {
+        shapes::texts(resource, "a resource", &["uri", "name"])?;
+        let uri = shapes::name_of(resource, "uri");
+        ensure(shapes::is_uri(uri), || format!("`{uri}` is no URI"))
+    })
+}
+
+fn templates(probe: &mut Probe) -> Verdict {
+    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates")?;
+    templates.iter().try_for_each(|template| shapes::texts(template, "a template", &["uriTemplate", "name"]))
+}
+
+fn contents(probe: &mut Probe) -> Verdict {
+    let resources = probe.list("resources/list", "resources")?;
+    let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
+    let reply = probe.call("resources/read", json!({"uri": resource["uri"]}))?;
+    let result = reply.result()?;
+    if result.get("resultType").is_some_and(|kind| kind == "input_required") {
+        return not_reachable("the resource needs input");
+    }
+    hints(&reply.message["result"])?;
+    let Some(all) = result.get("contents").and_then(Value::as_array) else {
+        return failed("`contents` is no array");
+    };
+    all.iter().try_for_each(shapes::contents)
+}
+
+fn resource_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("resources/read", json!({"uri": "mcp-check://unknown"}))?.expect_code(-32602)
+}
+
+fn completion(probe: &mut Probe) -> Verdict {
+    if probe.capability("prompts").is_none() {
+        return not_applicable("the server has no prompts");
+    }
+    for prompt in probe.list("prompts/list", "prompts")? {
+        let Some(argument) = prompt["arguments"].get(0) else { continue };
+        let params = json!({
+            "ref": {"type": "ref/prompt", "name": prompt["name"]},
+            "argument": {"name": argument["name"], "value": ""},
+        });
+        let reply = probe.call("completion/complete", params)?;
+        if reply.code().is_some() {
+            continue;
+        }
+        return shapes::completion(&reply.message["result"]);
+    }
+    not_reachable("no argument of a prompt is completed")
+}
+
+fn unknown_completion() -> Value {
+    json!({"ref": {"type": "ref/prompt", "name": UNKNOWN}, "argument": {"name": "a", "value": ""}})
+}
+
+fn completion_unknown(probe: &mut Probe) -> Verdict {
+    probe.call("completion/complete", unknown_completion())?.expect_code(-32602)
+}
+
+fn completion_undeclared(probe: &mut Probe) -> Verdict {
+    if probe.capability("completions").is_some() {
+        return not_applicable("the server declares `completions`");
+    }
+    probe.call("completion/complete", unknown_completion())?.expect_code(-32601)
+}
+
+fn log_level(probe: &mut Probe) -> Verdict {
+    let mut meta = modern_meta();
+    meta["io.modelcontextprotocol/logLevel"] = json!("loud");
+    probe.call("tools/list", json!({"_meta": meta}))?.expect_code(-32602)
+}

@@ -1,0 +1,359 @@
+//! What checks work with: a connection that they control, and what is known of the server.
+
+mod observed;
+mod send;
+
+use std::{
+    collections::{BTreeMap, HashMap},
+    time::Duration,
+};
+
+pub(super) use observed::Entry;
+use observed::Observed;
+pub(super) use send::{Provoked, Reply, brief};
+use serde_json::{Value, json};
+
+use super::{
+    era::Era,
+    outcome::{Outcome, Verdict, failed, not_applicable, not_reachable},
+    wire::{Program, Request, Site},
+};
+
+/// The newest revision with sessions.
+pub(super) const NEWEST: &str = "2025-11-25";
+
+/// The revision without sessions.
+pub(super) const MODERN: &str = "2026-07-28";
+
+/// The revisions with sessions, from the oldest to the newest.
+pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST];
+
+/// The most pages of a list that are read.
+const MAX_PAGES: usize = 1000;
+
+/// How a server is reached.
+pub(super) enum Wire {
+    Program(Box<dyn Program>),
+    Site(Box<dyn Site>),
+}
+
+/// The state of the connection.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Mode {
+    /// Nothing is known: a check begins with a new connection.
+    Unknown,
+    /// A new connection without a message.
+    Fresh,
+    /// A session of this revision.
+    Session(String),
+    /// Requests without a session.
+    Modern,
+    /// Both in one process: messages that belong to no request may be of either era.
+    Mixed,
+}
+
+/// What is known of the server.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Facts {
+    /// The result of `initialize`, if the server has sessions.
+    pub(super) legacy: Option<Value>,
+    /// The result of `server/discover`, if the server speaks 2026-07-28.
+    pub(super) modern: Option<Value>,
+    /// How it is reached, for the report, and why an era is not there.
+    pub(super) notes: Vec<String>,
+}
+
+/// Limits of the malformed and the many messages of `--hostile`.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct HostileLimits {
+    pub(super) bytes: usize,
+    pub(super) depth: usize,
+    pub(super) messages: usize,
+}
+
+/// The items of a list, and the bytes that brought them.
+type ReadList = (Vec<Value>, Vec<Entry>);
+
+/// The connection of a check.
+pub(super) struct Probe {
+    pub(super) wire: Wire,
+    pub(super) timeout: Duration,
+    pub(super) hostile: HostileLimits,
+    pub(super) facts: Facts,
+    pub(super) mode: Mode,
+    era: Era,
+    /// The check that runs.
+    check: &'static str,
+    /// The session over HTTP.
+    pub(super) session: Option<String>,
+    next: u64,
+    /// Whether a process has been started and has not written yet.
+    is_starting: bool,
+    observed: Observed,
+    /// Requests of this connection by their ids, and whether they have a response.
+    sent: HashMap<String, bool>,
+    /// Lists that were read, with their bytes.
+    lists: BTreeMap<(Era, &'static str), ReadList>,
+}
+
+impl Probe {
+    pub(super) fn new(wire: Wire, timeout: Duration, hostile: HostileLimits) -> Self {
+        Self {
+            wire,
+            timeout,
+            hostile,
+            facts: Facts::default(),
+            mode: Mode::Unknown,
+            era: Era::Legacy,
+            check: "",
+            session: None,
+            next: 0,
+            is_starting: false,
+            observed: Observed::default(),
+            sent: HashMap::new(),
+            lists: BTreeMap::new(),
+        }
+    }
+
+    pub(super) const fn is_http(&self) -> bool {
+        matches!(self.wire, Wire::Site(_))
+    }
+
+    pub(super) const fn era(&self) -> Era {
+        self.era
+    }
+
+    /// Whether the server speaks both eras.
+    pub(super) const fn is_dual(&self) -> bool {
+        self.facts.legacy.is_some() && self.facts.modern.is_some()
+    }
+
+    /// Returns the revision of the connection.
+    pub(super) fn version(&self) -> &str {
+        match &self.mode {
+            Mode::Session(version) => version,
+            Mode::Modern => MODERN,
+            Mode::Unknown | Mode::Fresh | Mode::Mixed => match self.era {
+                Era::Legacy => self.newest_session(),
+                Era::Modern => MODERN,
+            },
+        }
+    }
+
+    /// Returns the newest revision with sessions that the server has offered.
+    pub(super) fn newest_session(&self) -> &str {
+        let version = self.facts.legacy.as_ref().and_then(|result| result["protocolVersion"].as_str());
+        version.filter(|version| LEGACY.contains(version)).unwrap_or(NEWEST)
+    }
+
+    /// Returns the capabilities that the server declares in the era of the check.
+    pub(super) fn capability(&self, name: &str) -> Option<&Value> {
+        let declared = match self.era {
+            Era::Legacy => &self.facts.legacy,
+            Era::Modern => &self.facts.modern,
+        };
+        declared.as_ref()?.get("capabilities")?.get(name)
+    }
+
+    /// Begins a check: what is sent and received from now on belongs to it.
+    pub(super) fn begin(&mut self, check: &'static str, era: Era) {
+        (self.check, self.era) = (check, era);
+        self.observed.begin();
+    }
+
+    /// Ends a check. After a failure the next one has a new connection.
+    pub(super) fn end(&mut self, verdict: &Verdict) -> Vec<Entry> {
+        if matches!(verdict, Err(Outcome::Failed(_) | Outcome::NotReachable(_))) {
+            self.mode = Mode::Unknown;
+        }
+        self.observed.end()
+    }
+
+    /// Returns the bytes that show a broken rule which was noticed in passing.
+    pub(super) fn noticed(&self) -> Option<&str> {
+        self.observed.noticed(self.check)
+    }
+
+    /// Opens the connection that checks of an era share, unless it is there.
+    pub(super) fn enter(&mut self) -> Verdict {
+        match self.era {
+            Era::Legacy => {
+                let version = self.newest_session().to_owned();
+                self.session_at(&version)
+            }
+            Era::Modern if self.mode == Mode::Modern => Ok(()),
+            Era::Modern => {
+                self.fresh()?;
+                self.mode = Mode::Modern;
+                if !self.is_http() {
+                    // The process starts, and a server that serves one era of a connection picks this one.
+                    self.call("server/discover", Value::Null)?;
+                }
+                Ok(())
+            }
+        }
+    }
+
+    /// Opens a new connection.
+    pub(super) fn fresh(&mut self) -> Verdict {
+        self.sent.clear();
+        self.observed.new_session();
+        self.session = None;
+        if let Wire::Program(program) = &mut self.wire
+            && let Err(error) = program.restart()
+        {
+            return not_reachable(format!("the server cannot be started: {error}"));
+        }
+        self.is_starting = !self.is_http();
+        self.mode = Mode::Fresh;
+        Ok(())
+    }
+
+    /// Opens a session of a revision, unless it is there.
+    pub(super) fn session_at(&mut self, version: &str) -> Verdict {
+        if matches!(&self.mode, Mode::Session(current) if current == version) {
+            return Ok(());
+        }
+        self.fresh()?;
+        let reply = self.initialize(version)?;
+        match reply.message["result"]["protocolVersion"].as_str() {
+            Some(negotiated) if negotiated == version => self.initialized(version),
+            Some(other) => not_applicable(format!("the server negotiates {other} instead of {version}")),
+            None => not_reachable(format!("there is no session of {version}")),
+        }
+    }
+
+    /// Sends `initialize` on a new connection.
+    pub(super) fn initialize(&mut self, version: &str) -> Result<Reply, Outcome> {
+        let reply = self.call("initialize", initialize_params(version))?;
+        self.session = reply.header("mcp-session-id").map(str::to_owned);
+        Ok(reply)
+    }
+
+    /// Sends `notifications/initialized`, after which there is a session.
+    pub(super) fn initialized(&mut self, version: &str) -> Verdict {
+        self.mode = Mode::Session(version.to_owned());
+        let message = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+        self.notify(&message).map(|_| ())
+    }
+
+    /// Returns a new id.
+    pub(super) fn next_id(&mut self) -> u64 {
+        self.next += 1;
+        self.next
+    }
+
+    /// Returns a request of the era, with a new id.
+    pub(super) fn request(&mut self, method: &str, params: Value) -> Value {
+        let id = self.next_id();
+        self.request_with_id(json!(id), method, params)
+    }
+
+    pub(super) fn request_with_id(&self, id: Value, method: &str, mut params: Value) -> Value {
+        if self.era == Era::Modern {
+            if params.is_null() {
+                params = json!({});
+            }
+            if params.is_object() && params.get("_meta").is_none() {
+                params["_meta"] = modern_meta();
+            }
+        }
+        let mut message = json!({"jsonrpc": "2.0", "id": id, "method": method});
+        if !params.is_null() {
+            message["params"] = params;
+        }
+        message
+    }
+
+    /// Calls a method, and returns its response.
+    pub(super) fn call(&mut self, method: &str, params: Value) -> Result<Reply, Outcome> {
+        let message = self.request(method, params);
+        self.ask(&message)
+    }
+
+    /// Sends a request, and returns its response.
+    pub(super) fn ask(&mut self, message: &Value) -> Result<Reply, Outcome> {
+        let request = self.http_request(message);
+        self.transact(&message.to_string(), &message["id"], &request)
+    }
+
+    /// Returns the POST request of a message, with the headers of the era.
+    pub(super) fn http_request(&self, message: &Value) -> Request {
+        let mut request = Request { method: "POST", ..Request::default() };
+        request.body = message.to_string().into_bytes();
+        request.set("Content-Type", Some("application/json"));
+        request.set("Accept", Some("application/json, text/event-stream"));
+        match self.era {
+            Era::Legacy => {
+                request.set("Mcp-Session-Id", self.session.as_deref());
+                if let Mode::Session(version) = &self.mode
+                    && version.as_str() >= "2025-06-18"
+                {
+                    request.set("MCP-Protocol-Version", Some(version));
+                }
+            }
+            Era::Modern => {
+                request.set("MCP-Protocol-Version", Some(MODERN));
+                request.set("Mcp-Method", message["method"].as_str());
+                let member = if message["method"] == "resources/read" { "uri" } else { "name" };
+                if matches!(message["method"].as_str(), Some("tools/call" | "prompts/get" | "resources/read")) {
+                    request.set("Mcp-Name", message["params"][member].as_str().map(header_value).as_deref());
+                }
+            }
+        }
+        request
+    }
+
+    /// Reads all pages of a list, once in an era.
+    pub(super) fn list(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
+        if let Some((list, entries)) = self.lists.get(&(self.era, method)) {
+            self.observed.add_again(entries);
+            return Ok(list.clone());
+        }
+        let from = self.observed.len();
+        let (mut all, mut cursor) = (Vec::new(), None::<Value>);
+        for _ in 0..MAX_PAGES {
+            let params = cursor.take().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
+            let reply = self.call(method, params)?;
+            let result = reply.result()?;
+            let Some(items) = result.get(member).and_then(Value::as_array) else {
+                return not_reachable(format!("the result of {method} has no array `{member}`"));
+            };
+            all.extend(items.iter().cloned());
+            match result.get("nextCursor") {
+                Some(next) if next.is_string() => cursor = Some(next.clone()),
+                _ => {
+                    self.lists.insert((self.era, method), (all.clone(), self.observed.since(from)));
+                    return Ok(all);
+                }
+            }
+        }
+        failed(format!("{method} has more than {MAX_PAGES} pages"))
+    }
+}
+
+/// Returns the params of `initialize`.
+pub(super) fn initialize_params(version: &str) -> Value {
+    let client = json!({"name": "mcp-check", "version": env!("CARGO_PKG_VERSION")});
+    json!({"protocolVersion": version, "capabilities": {}, "clientInfo": client})
+}
+
+/// Returns the metadata of a request of 2026-07-28.
+pub(super) fn modern_meta() -> Value {
+    json!({
+        "io.modelcontextprotocol/protocolVersion": MODERN,
+        "io.modelcontextprotocol/clientCapabilities": {},
+        "io.modelcontextprotocol/clientInfo": {"name": "mcp-check", "version": env!("CARGO_PKG_VERSION")},
+    })
+}
+
+/// Returns the value of a header that mirrors a text.
+pub(super) fn header_value(text: &str) -> String {
+    let is_plain = text.bytes().all(|byte| (b' '..=b'~').contains(&byte))
+        && text.trim() == text
+        && !(text.starts_with("=?base64?") && text.ends_with("?="));
+    if is_plain {
+        return text.to_owned();
+    }
+    format!("=?base64?{}?=", mcp_proto::schema::encode_base64(text.as_bytes()))
+}

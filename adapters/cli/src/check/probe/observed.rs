@@ -1,0 +1,138 @@
+//! The bytes of a check, and broken rules that any message may show.
+
+use std::collections::{BTreeMap, HashSet};
+
+use serde_json::Value;
+
+use crate::check::era::Era;
+
+/// The most entries of a check that are kept, and the most characters of each.
+const ENTRIES: usize = 40;
+const CHARACTERS: usize = 4000;
+
+/// Bytes that were sent or received.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(in crate::check) struct Entry {
+    pub(in crate::check) is_sent: bool,
+    pub(in crate::check) text: String,
+}
+
+#[derive(Debug, Default)]
+pub(super) struct Observed {
+    entries: Vec<Entry>,
+    left_out: usize,
+    /// The first message that shows each broken rule, by the id of the check.
+    noticed: BTreeMap<&'static str, String>,
+    /// The ids of events of the session.
+    event_ids: HashSet<String>,
+    /// Whether responses to malformed messages may have any id.
+    pub(super) is_lenient: bool,
+}
+
+impl Observed {
+    pub(super) fn begin(&mut self) {
+        self.entries.clear();
+        self.left_out = 0;
+        self.is_lenient = false;
+    }
+
+    pub(super) fn end(&mut self) -> Vec<Entry> {
+        std::mem::take(&mut self.entries)
+    }
+
+    pub(super) fn add(&mut self, is_sent: bool, text: &str) {
+        if self.entries.len() == ENTRIES {
+            // The last ones show the failure.
+            self.entries.remove(1);
+            self.left_out += 1;
+        }
+        self.entries.push(Entry { is_sent, text: shorten(text) });
+    }
+
+    pub(super) fn len(&self) -> usize {
+        self.entries.len()
+    }
+
+    /// Returns the entries from a position on.
+    pub(super) fn since(&self, from: usize) -> Vec<Entry> {
+        self.entries.get(from..).unwrap_or_default().to_vec()
+    }
+
+    /// Adds the entries of an earlier check whose result is used again.
+    pub(super) fn add_again(&mut self, entries: &[Entry]) {
+        for entry in entries {
+            self.add(entry.is_sent, &entry.text);
+        }
+    }
+
+    pub(super) fn notice(&mut self, check: &'static str, text: &str) {
+        self.noticed.entry(check).or_insert_with(|| shorten(text));
+    }
+
+    /// Forgets the ids of events: they are unique within a session.
+    pub(super) fn new_session(&mut self) {
+        self.event_ids.clear();
+    }
+
+    pub(super) fn event_id(&mut self, id: &str) {
+        if self.event_ids.len() < ENTRIES * 1000 && !self.event_ids.insert(id.to_owned()) {
+            self.notice("event-ids", id);
+        }
+    }
+
+    pub(super) fn noticed(&self, check: &str) -> Option<&str> {
+        self.noticed.get(check).map(String::as_str)
+    }
+
+    /// Judges the shape of a message of the server. Returns whether it is a message.
+    pub(super) fn judge(&mut self, message: &Value, era: Era, text: &str) -> bool {
+        let legacy = era == Era::Legacy;
+        let name = |old: &'static str, new: &'static str| if legacy { old } else { new };
+        let Some(object) = message.as_object() else {
+            self.notice(name("stdout-messages", "modern-stdout-messages"), text);
+            return false;
+        };
+        if object.get("jsonrpc").and_then(Value::as_str) != Some("2.0") {
+            self.notice(name("jsonrpc-member", "modern-jsonrpc-member"), text);
+        }
+        if object.contains_key("method") {
+            if !legacy && object.contains_key("id") {
+                self.notice("modern-no-requests", text);
+            }
+            return true;
+        }
+        match (object.get("result"), object.get("error")) {
+            (Some(result), None) => {
+                if !result.is_object() {
+                    self.notice(name("result-object", "modern-result-object"), text);
+                } else if !legacy && !result["resultType"].is_string() {
+                    self.notice("modern-result-type", text);
+                }
+            }
+            (None, Some(error)) => {
+                let code = error.get("code").is_some_and(|code| code.is_i64() || code.is_u64());
+                if !code || !error.get("message").is_some_and(Value::is_string) {
+                    self.notice(name("error-object", "modern-error-object"), text);
+                }
+                if !legacy && is_reserved(error["code"].as_i64().unwrap_or_default()) {
+                    self.notice("modern-error-codes", text);
+                }
+            }
+            _ => self.notice(name("result-or-error", "modern-result-object"), text),
+        }
+        true
+    }
+}
+
+/// Whether 2026-07-28 forbids an error code.
+fn is_reserved(code: i64) -> bool {
+    matches!(code, -32002 | -32042) || (-32099..=-32020).contains(&code) && !matches!(code, -32022..=-32020)
+}
+
+/// Cuts a long text.
+pub(in crate::check) fn shorten(text: &str) -> String {
+    match text.char_indices().nth(CHARACTERS) {
+        Some((at, _)) => format!("{} [... {} bytes]", &text[..at], text.len()),
+        None => text.to_owned(),
+    }
+}

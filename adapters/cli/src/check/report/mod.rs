@@ -1,0 +1,147 @@
+//! What checks found, as text, JSON, JUnit and a page.
+
+mod html;
+mod junit;
+
+use serde_json::{Value, json};
+
+pub(super) use html::html;
+pub(super) use junit::junit;
+
+use super::{
+    catalogue::checks,
+    definition::{Check, Level, On},
+    era::Era,
+    probe::Facts,
+    run::Finding,
+};
+use crate::{error::Failed, rules, show};
+
+/// The outcomes, from the best to the worst.
+pub(super) const WORDS: [&str; 5] = ["passed", "not applicable", "not reachable", "warning", "failed"];
+
+/// What is reported.
+pub(super) struct Report<'a> {
+    pub(super) server: &'a str,
+    pub(super) facts: &'a Facts,
+    pub(super) findings: &'a [Finding],
+}
+
+impl Report<'_> {
+    /// Returns how many checks have an outcome.
+    pub(super) fn count(&self, word: &str) -> usize {
+        self.findings.iter().filter(|finding| finding.word() == word).count()
+    }
+
+    /// Returns the name and the version that the server gives itself.
+    pub(super) fn identity(&self) -> String {
+        let legacy = self.facts.legacy.as_ref().map(|result| &result["serverInfo"]);
+        let modern = self.facts.modern.as_ref().map(|it| &it["_meta"]["io.modelcontextprotocol/serverInfo"]);
+        let Some(info) = legacy.or(modern) else { return String::new() };
+        format!("{} {}", info["name"].as_str().unwrap_or_default(), info["version"].as_str().unwrap_or_default())
+    }
+
+    /// Returns the revisions that were judged.
+    pub(super) fn revisions(&self) -> Vec<String> {
+        let legacy = self.facts.legacy.as_ref().and_then(|it| it["protocolVersion"].as_str());
+        let modern = self.facts.modern.as_ref().map(|_| super::probe::MODERN);
+        legacy.into_iter().chain(modern).map(str::to_owned).collect()
+    }
+}
+
+/// Lists the catalogue.
+pub(super) fn list(is_json: bool) -> Result<(), Failed> {
+    for check in checks() {
+        if is_json {
+            show::line(&row(check).to_string())?;
+        } else {
+            show::line(&format!("{:<32} {}: {}", check.id, check.rules.join(" "), check.title))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns a check as JSON.
+fn row(check: &Check) -> Value {
+    let level = if check.level == Level::Must { "MUST" } else { "SHOULD" };
+    let transport = match check.on {
+        On::Any => "any",
+        On::Stdio => "stdio",
+        On::Http => "http",
+    };
+    let rules: Vec<_> = check.rules.iter().map(|id| json!({"id": id, "text": rules::text(id)})).collect();
+    json!({
+        "check": check.id, "title": check.title, "level": level, "era": check.era.name(), "transport": transport,
+        "hostile": check.is_hostile, "rules": rules,
+    })
+}
+
+/// Prints a check that was run. What passed or is not applicable is one line, unless the output is quiet.
+pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed> {
+    let (word, check) = (finding.word(), finding.check);
+    if is_quiet && matches!(word, "passed" | "not applicable") {
+        return Ok(());
+    }
+    let why = if finding.why().is_empty() { String::new() } else { format!(": {}", finding.why()) };
+    show::line(&show::printable(&format!("{word:<14} {:<30} {}{why}", check.id, check.rules.join(" "))))?;
+    if !matches!(word, "failed" | "warning") {
+        return Ok(());
+    }
+    for id in check.rules {
+        show::line(&format!("    {id}: {}", rules::text(id)))?;
+    }
+    for entry in last(finding) {
+        let mark = if entry.is_sent { '>' } else { '<' };
+        for line in entry.text.trim_end().lines().take(20) {
+            let line: String = line.chars().take(400).collect();
+            show::line(&show::printable(&format!("    {mark} {line}")))?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the last messages of a check.
+fn last(finding: &Finding) -> &[super::probe::Entry] {
+    &finding.entries[finding.entries.len().saturating_sub(6)..]
+}
+
+/// Prints the sums.
+pub(super) fn summary(report: &Report<'_>) -> Result<(), Failed> {
+    for note in &report.facts.notes {
+        show::line(&show::printable(&format!("not there: {note}")))?;
+    }
+    let sums: Vec<_> = WORDS.iter().map(|word| format!("{} {word}", report.count(word))).collect();
+    let about = format!("{} ({}): {}", report.identity(), report.revisions().join(", "), sums.join(", "));
+    show::line(&show::printable(&about))
+}
+
+/// Prints the report as JSON: a line for each check, and one for the whole.
+pub(super) fn json(report: &Report<'_>) -> Result<(), Failed> {
+    for finding in report.findings {
+        let mut line = row(finding.check);
+        line["outcome"] = json!(finding.word());
+        if !finding.why().is_empty() {
+            line["why"] = json!(finding.why());
+        }
+        if !finding.entries.is_empty() {
+            let entry = |it: &super::probe::Entry| json!({"sent": it.is_sent, "text": it.text});
+            line["bytes"] = finding.entries.iter().map(entry).collect();
+        }
+        show::line(&show::for_stdout_json(&line.to_string()))?;
+    }
+    let sums: serde_json::Map<_, _> =
+        WORDS.iter().map(|word| ((*word).to_owned(), json!(report.count(word)))).collect();
+    let end = json!({
+        "kind": "end", "server": report.server, "identity": report.identity(), "revisions": report.revisions(),
+        "notes": report.facts.notes, "outcomes": sums,
+    });
+    show::line(&show::for_stdout_json(&end.to_string()))
+}
+
+/// Returns a title of an era for reports.
+fn era_title(era: Era) -> &'static str {
+    match era {
+        Era::Legacy => "Sessions (2024-11-05 to 2025-11-25)",
+        Era::Modern => "2026-07-28",
+    }
+}

@@ -1,0 +1,102 @@
+//! Tests of the checks: a good server passes all, and for each check there is a server that breaks its rule only.
+
+mod faults;
+mod server;
+mod wires;
+
+use std::{collections::BTreeSet, fs, time::Duration};
+
+use faults::{Place, faults};
+use server::Profile;
+use wires::{Memory, Spoil, Web};
+
+use super::{
+    catalogue::checks,
+    definition::{Level, On},
+    era::Era,
+    probe::{HostileLimits, Probe, Wire},
+    run::{Finding, Selection, reach, run},
+};
+
+/// Runs all checks against a server.
+fn judge(place: Place, profile: Profile, spoil: Spoil) -> Vec<Finding> {
+    let wire = match place {
+        Place::Stdio => Wire::Program(Box::new(Memory::new(profile, spoil))),
+        Place::Json => Wire::Site(Box::new(Web::new(profile, spoil, false))),
+        Place::Stream => Wire::Site(Box::new(Web::new(profile, spoil, true))),
+    };
+    let limits = HostileLimits { bytes: 1000, depth: 100, messages: 50 };
+    let mut probe = Probe::new(wire, Duration::from_millis(50), limits);
+    reach(&mut probe);
+    let selection = Selection { eras: &[Era::Modern, Era::Legacy], is_hostile: true, only: &[] };
+    run(&mut probe, &selection, |_| {})
+}
+
+/// Returns the ids of the checks that found something.
+fn found(findings: &[Finding]) -> BTreeSet<&'static str> {
+    findings.iter().filter(|it| matches!(it.word(), "failed" | "warning")).map(|it| it.check.id).collect()
+}
+
+#[test]
+fn good_servers_pass() {
+    let mut passed = BTreeSet::new();
+    for place in [Place::Stdio, Place::Json, Place::Stream] {
+        for profile in [Profile::Full, Profile::Small, Profile::ModernOnly, Profile::LegacyOnly] {
+            let findings = judge(place, profile, Spoil::Nothing);
+            for finding in &findings {
+                let is_good = matches!(finding.word(), "passed" | "not applicable");
+                assert!(is_good, "{place:?} {profile:?}: {finding:#?}");
+                if finding.word() == "passed" {
+                    passed.insert(finding.check.id);
+                }
+            }
+        }
+    }
+    // Each check has been reached.
+    let missing: Vec<_> = checks().map(|check| check.id).filter(|id| !passed.contains(id)).collect();
+    assert!(missing.is_empty(), "no good server reaches {missing:?}");
+}
+
+#[test]
+fn bad_servers_are_reported() {
+    let mut wrong = Vec::new();
+    for fault in faults() {
+        let findings = judge(fault.place, fault.profile, fault.spoil);
+        let found = found(&findings);
+        for finding in findings.iter().filter(|finding| found.contains(finding.check.id)) {
+            let is_passive = finding.why().starts_with("the server sent: ");
+            assert!(is_passive || !finding.entries.is_empty(), "no bytes show it: {finding:?}");
+        }
+        let expected: BTreeSet<_> = [fault.check].into_iter().chain(fault.also.iter().copied()).collect();
+        if found != expected {
+            wrong.push(format!("{}: found {found:?}", fault.check));
+        }
+    }
+    assert!(wrong.is_empty(), "{}", wrong.join("\n"));
+    let faults: BTreeSet<_> = faults().map(|fault| fault.check).collect();
+    let missing: Vec<_> = checks().map(|check| check.id).filter(|id| !faults.contains(id)).collect();
+    assert!(missing.is_empty(), "no bad server for {missing:?}");
+}
+
+#[test]
+fn levels_are_those_of_the_tables() {
+    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../tests/requirements");
+    let tables: String = ["legacy", "modern"]
+        .map(|era| fs::read_to_string(format!("{folder}/requirements-{era}.csv")).expect("a table"))
+        .concat();
+    let mut ids = BTreeSet::new();
+    for check in checks() {
+        assert!(ids.insert(check.id), "{} is there twice", check.id);
+        for rule in check.rules {
+            let row = tables.lines().find(|row| row.starts_with(&format!("{rule},"))).expect(rule);
+            let is_modern = rule.starts_with("M-");
+            assert_eq!(is_modern, check.era == Era::Modern, "{}: {rule}", check.id);
+            let level = row.split(',').nth(3).expect("a level");
+            let is_must = level.starts_with("MUST") && !row.contains("derived)");
+            // Only what the specification itself says with MUST is a failure.
+            assert!(check.level == Level::Should || is_must, "{}: {row}", check.id);
+            assert!(check.on != On::Stdio || !rule.contains("HTTP-"), "{}: {row}", check.id);
+        }
+    }
+    assert!(ids.len() > 150, "{}", ids.len());
+}

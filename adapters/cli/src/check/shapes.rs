@@ -1,0 +1,208 @@
+//! Shapes of JSON that the specification requires.
+
+use std::collections::HashSet;
+
+use serde_json::Value;
+
+use super::outcome::{Verdict, ensure, failed};
+
+/// Lists: the capability, the method, and the member of its result.
+pub(super) const LISTS: [(&str, &str, &str); 4] = [
+    ("tools", "tools/list", "tools"),
+    ("prompts", "prompts/list", "prompts"),
+    ("resources", "resources/list", "resources"),
+    ("resources", "resources/templates/list", "resourceTemplates"),
+];
+
+/// The deepest schema that is judged.
+const MAX_DEPTH: usize = 64;
+
+/// Fails unless the members of an object are texts.
+pub(super) fn texts(object: &Value, of: &str, names: &[&str]) -> Verdict {
+    names.iter().try_for_each(|name| ensure(object[*name].is_string(), || format!("`{name}` of {of} is no text")))
+}
+
+/// Fails if a member is there and does not have a shape.
+pub(super) fn optional(object: &Value, of: &str, name: &str, kind: &str, is: fn(&Value) -> bool) -> Verdict {
+    let member = object.get(name);
+    ensure(member.is_none_or(is), || format!("`{name}` of {of} is not {kind}"))
+}
+
+/// Returns the name of an item for an error text.
+pub(super) fn name_of<'a>(item: &'a Value, member: &str) -> &'a str {
+    item[member].as_str().unwrap_or("an item without a name")
+}
+
+/// Fails unless the texts of a member are unique.
+pub(super) fn unique(items: &[Value], member: &str) -> Verdict {
+    let mut seen = HashSet::new();
+    let twice = items.iter().filter_map(|item| item[member].as_str()).find(|name| !seen.insert(*name));
+    match twice {
+        Some(name) => failed(format!("the {member} `{name}` is there twice")),
+        None => Ok(()),
+    }
+}
+
+/// Judges the capabilities of a server.
+pub(super) fn capabilities(declared: &Value) -> Verdict {
+    const SWITCHES: [(&str, &str); 4] = [
+        ("tools", "listChanged"),
+        ("prompts", "listChanged"),
+        ("resources", "listChanged"),
+        ("resources", "subscribe"),
+    ];
+    for (capability, switch) in SWITCHES {
+        if let Some(object) = declared.get(capability) {
+            optional(object, capability, switch, "a boolean", Value::is_boolean)?;
+        }
+    }
+    for map in ["experimental", "extensions"] {
+        if let Some(entries) = declared.get(map) {
+            let is_map = entries.as_object().is_some_and(|entries| entries.values().all(Value::is_object));
+            ensure(is_map, || format!("`{map}` is no map of objects"))?;
+        }
+    }
+    let known = ["tools", "prompts", "resources", "logging", "completions"];
+    known.into_iter().try_for_each(|name| optional(declared, "the capabilities", name, "an object", Value::is_object))
+}
+
+/// Judges the icons of an item.
+pub(super) fn icons(item: &Value) -> Verdict {
+    let Some(icons) = item.get("icons") else { return Ok(()) };
+    let Some(icons) = icons.as_array() else { return failed("`icons` is no array") };
+    for icon in icons {
+        let source = icon["src"].as_str().unwrap_or_default();
+        let is_uri = ["http://", "https://", "data:"].iter().any(|scheme| source.starts_with(scheme));
+        ensure(is_uri, || format!("the source of an icon is `{source}`"))?;
+        let theme = icon.get("theme");
+        ensure(theme.is_none_or(|theme| *theme == "light" || *theme == "dark"), || "the theme of an icon".into())?;
+    }
+    Ok(())
+}
+
+/// Judges a tool.
+pub(super) fn tool(tool: &Value) -> Verdict {
+    texts(tool, "a tool", &["name"])?;
+    let name = name_of(tool, "name");
+    let schema = &tool["inputSchema"];
+    ensure(schema.is_object(), || format!("`inputSchema` of the tool `{name}` is no object"))?;
+    ensure(schema["type"] == "object", || format!("`inputSchema` of the tool `{name}` has no `type: \"object\"`"))
+}
+
+/// Judges whether a schema is one: its keywords have the types of JSON Schema 2020-12. Other dialects are not judged.
+pub(super) fn schema(schema: &Value, at: &str, depth: usize) -> Verdict {
+    let wrong = |keyword: &str| failed(format!("`{keyword}` of the schema {at} does not have its type"));
+    let Some(object) = schema.as_object() else {
+        return ensure(schema.is_boolean(), || format!("the schema {at} is no schema"));
+    };
+    let is_other = object.get("$schema").is_some_and(|it| !it.as_str().unwrap_or_default().contains("2020-12"));
+    if depth == MAX_DEPTH || is_other || object.contains_key("$dynamicRef") {
+        return Ok(());
+    }
+    for (keyword, value) in object {
+        let below = format!("{at}/{keyword}");
+        match keyword.as_str() {
+            "type" if !is_type(value) => return wrong(keyword),
+            "required" if !is_unique_texts(value) => return wrong(keyword),
+            "enum" if !value.is_array() => return wrong(keyword),
+            "pattern" | "$ref" | "$id" | "title" | "description" | "format" if !value.is_string() => {
+                return wrong(keyword);
+            }
+            "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" if !value.is_number() => {
+                return wrong(keyword);
+            }
+            "minLength" | "maxLength" | "minItems" | "maxItems" | "minProperties" | "maxProperties"
+                if value.as_f64().is_none_or(|count| count < 0.0 || count.fract() != 0.0) =>
+            {
+                return wrong(keyword);
+            }
+            "properties" | "$defs" | "patternProperties" | "dependentSchemas" => {
+                let Some(members) = value.as_object() else { return wrong(keyword) };
+                for (name, member) in members {
+                    self::schema(member, &format!("{below}/{name}"), depth + 1)?;
+                }
+            }
+            "allOf" | "anyOf" | "oneOf" | "prefixItems" => {
+                let Some(members) = value.as_array().filter(|members| !members.is_empty()) else {
+                    return wrong(keyword);
+                };
+                members.iter().try_for_each(|member| self::schema(member, &below, depth + 1))?;
+            }
+            "items" | "additionalProperties" | "not" | "if" | "then" | "else" | "contains" | "propertyNames" => {
+                self::schema(value, &below, depth + 1)?;
+            }
+            _ => {}
+        }
+    }
+    Ok(())
+}
+
+fn is_type(value: &Value) -> bool {
+    let is_name = |value: &Value| {
+        let names = ["null", "boolean", "object", "array", "number", "string", "integer"];
+        value.as_str().is_some_and(|name| names.contains(&name))
+    };
+    is_name(value) || value.as_array().is_some_and(|names| !names.is_empty() && names.iter().all(is_name))
+}
+
+fn is_unique_texts(value: &Value) -> bool {
+    let mut seen = HashSet::new();
+    value.as_array().is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(|it| seen.insert(it))))
+}
+
+/// Judges the contents of a resource.
+pub(super) fn contents(contents: &Value) -> Verdict {
+    texts(contents, "the contents", &["uri"])?;
+    match (contents.get("text"), contents.get("blob")) {
+        (Some(text), None) => ensure(text.is_string(), || "`text` of the contents is no text".into()),
+        (None, Some(blob)) => base64(blob, "`blob` of the contents"),
+        _ => failed("the contents have both `text` and `blob`, or none"),
+    }
+}
+
+fn base64(value: &Value, what: &str) -> Verdict {
+    let is_base64 = value.as_str().is_some_and(|text| mcp_proto::schema::decode_base64(text).is_some());
+    ensure(is_base64, || format!("{what} is no base64"))
+}
+
+/// Judges a content block by the types that a revision has.
+pub(super) fn block(block: &Value, version: &str) -> Verdict {
+    match block["type"].as_str().unwrap_or_default() {
+        "text" => texts(block, "a text block", &["text"]),
+        "image" => texts(block, "an image", &["mimeType"]).and_then(|()| base64(&block["data"], "an image")),
+        "audio" if version >= "2025-03-26" => {
+            texts(block, "audio", &["mimeType"]).and_then(|()| base64(&block["data"], "audio"))
+        }
+        "resource_link" if version >= "2025-06-18" => texts(block, "a resource link", &["uri", "name"]),
+        "resource" => contents(&block["resource"]),
+        other => failed(format!("a content block has the type `{other}`")),
+    }
+}
+
+/// Judges the messages of a prompt.
+pub(super) fn prompt_messages(messages: &Value, version: &str) -> Verdict {
+    let Some(messages) = messages.as_array() else { return failed("`messages` is no array") };
+    for message in messages {
+        let role = &message["role"];
+        ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}"))?;
+        block(&message["content"], version)?;
+    }
+    Ok(())
+}
+
+/// Judges the values of a completion.
+pub(super) fn completion(result: &Value) -> Verdict {
+    let Some(values) = result["completion"]["values"].as_array() else {
+        return failed("`completion.values` is no array");
+    };
+    ensure(values.iter().all(Value::is_string), || "a value of the completion is no text".into())?;
+    ensure(values.len() <= 100, || format!("there are {} values", values.len()))
+}
+
+/// Whether a text begins with a scheme of a URI.
+pub(super) fn is_uri(text: &str) -> bool {
+    let Some((scheme, _)) = text.split_once(':') else { return false };
+    scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric() || b"+-.".contains(&byte))
+        && !text.contains(|letter: char| letter.is_ascii_whitespace() || letter.is_ascii_control())
+}

@@ -1,0 +1,320 @@
+//! A server over HTTP/1.1: one connection for each request, whose bytes are written as they are given.
+
+use std::{
+    io::{self, Read as _, Write},
+    net::{TcpStream, ToSocketAddrs},
+    sync::Arc,
+    time::{Duration, Instant},
+};
+
+use http::Uri;
+use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
+use rustls_platform_verifier::ConfigVerifierExt;
+
+use super::wire::{Body, Read, Request, Response, Site};
+use crate::error::Failed;
+
+/// The longest head of a response.
+const MAX_HEAD: usize = 64 << 10;
+
+/// The longest body of a response that is read.
+const MAX_BODY: usize = 16 << 20;
+
+/// The address of a server, with the headers that each request has.
+pub(super) struct Address {
+    host: String,
+    port: u16,
+    authority: String,
+    path: String,
+    headers: Vec<(String, String)>,
+    tls: Option<Arc<ClientConfig>>,
+}
+
+impl Address {
+    pub(super) fn new(url: &str, headers: Vec<(String, String)>) -> Result<Self, Failed> {
+        let wrong = || Failed::usage(format!("`{url}` is not the address of an HTTP server"));
+        let uri: Uri = url.parse().map_err(|_| wrong())?;
+        let authority = uri.authority().ok_or_else(wrong)?;
+        let host = authority.host().trim_matches(['[', ']']).to_owned();
+        let is_tls = uri.scheme_str() == Some("https");
+        if host.is_empty() {
+            return Err(wrong());
+        }
+        let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
+        let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
+        let config = || ClientConfig::with_platform_verifier().map_err(|error| Failed::connection(&error));
+        let tls = if is_tls { Some(Arc::new(config()?)) } else { None };
+        let bare = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
+        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls })
+    }
+
+    /// Returns the host and the path, without a query: it may be a secret.
+    pub(super) fn name(&self) -> String {
+        let path = self.path.split('?').next().unwrap_or_default();
+        format!("{}{path}", self.authority)
+    }
+
+    fn connect(&self, timeout: Duration) -> io::Result<Stream> {
+        let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
+        for address in (self.host.as_str(), self.port).to_socket_addrs()? {
+            match TcpStream::connect_timeout(&address, timeout) {
+                Ok(socket) => {
+                    socket.set_nodelay(true)?;
+                    socket.set_write_timeout(Some(timeout))?;
+                    let Some(config) = &self.tls else { return Ok(Stream::Plain(socket)) };
+                    let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
+                    let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
+                    return Ok(Stream::Tls(Box::new(StreamOwned::new(connection, socket))));
+                }
+                Err(error) => last = error,
+            }
+        }
+        Err(last)
+    }
+
+    /// Returns the bytes of a request.
+    fn encode(&self, request: &Request) -> Vec<u8> {
+        let mut head = format!("{} {} HTTP/1.1\r\n", request.method, self.path);
+        let mut line = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
+        if super::wire::header(&request.headers, "host").is_none() {
+            line("Host", &self.authority);
+        }
+        for (name, value) in self.headers.iter().chain(&request.headers) {
+            line(name, value);
+        }
+        if request.method == "POST" {
+            line("Content-Length", &request.body.len().to_string());
+        }
+        line("Connection", "close");
+        head.push_str("\r\n");
+        [head.as_bytes(), &request.body].concat()
+    }
+}
+
+impl Site for Address {
+    fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
+        let mut stream = self.connect(timeout)?;
+        // A server may respond before it has read everything, and close: the response counts.
+        let written = stream.write_all(&self.encode(request));
+        let deadline = Instant::now() + timeout;
+        let mut buffer = Vec::new();
+        let end = loop {
+            if let Some(at) = buffer.windows(4).position(|it| it == b"\r\n\r\n") {
+                if buffer.starts_with(b"HTTP/1.1 1") {
+                    buffer.drain(..at + 4);
+                    continue;
+                }
+                break at;
+            }
+            if buffer.len() > MAX_HEAD {
+                return Err(io::Error::new(io::ErrorKind::InvalidData, "the head of the response is too long"));
+            }
+            match stream.read_some(deadline.saturating_duration_since(Instant::now()))? {
+                Read::Bytes(bytes) => buffer.extend_from_slice(&bytes),
+                Read::Silence => return Err(io::Error::new(io::ErrorKind::TimedOut, "no response in time")),
+                Read::End => {
+                    written?;
+                    return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
+                }
+            }
+        };
+        let rest = buffer.split_off(end + 4);
+        let (status, headers) = parse_head(&String::from_utf8_lossy(&buffer))?;
+        let field = |name| super::wire::header(&headers, name);
+        let coding = match field("transfer-encoding") {
+            Some(coding) if coding.to_ascii_lowercase().contains("chunked") => Coding::Chunked,
+            _ => match field("content-length").and_then(|length| length.trim().parse().ok()) {
+                Some(length) => Coding::Length(length),
+                None if status == 204 || status == 304 => Coding::Length(0),
+                None => Coding::UntilEnd,
+            },
+        };
+        Ok(Response {
+            status,
+            headers,
+            body: Box::new(Incoming { stream, decoder: Decoder { rest, coding }, read: 0 }),
+        })
+    }
+
+    fn is_loopback(&self) -> bool {
+        self.host == "localhost" || self.host.parse::<std::net::IpAddr>().is_ok_and(|address| address.is_loopback())
+    }
+}
+
+fn parse_head(head: &str) -> io::Result<(u16, Vec<(String, String)>)> {
+    let wrong = || io::Error::new(io::ErrorKind::InvalidData, "the response is not HTTP/1.1");
+    let mut lines = head.split("\r\n");
+    let status = lines.next().filter(|line| line.starts_with("HTTP/1.")).and_then(|line| line.split(' ').nth(1));
+    let status = status.and_then(|status| status.parse().ok()).ok_or_else(wrong)?;
+    let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    Ok((status, lines.filter_map(pair).collect()))
+}
+
+enum Stream {
+    Plain(TcpStream),
+    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+}
+
+impl Stream {
+    fn write_all(&mut self, bytes: &[u8]) -> io::Result<()> {
+        match self {
+            Self::Plain(socket) => socket.write_all(bytes),
+            Self::Tls(stream) => stream.write_all(bytes).and_then(|()| stream.flush()),
+        }
+    }
+
+    fn read_some(&mut self, timeout: Duration) -> io::Result<Read> {
+        if timeout.is_zero() {
+            return Ok(Read::Silence);
+        }
+        let socket = match self {
+            Self::Plain(socket) => &*socket,
+            Self::Tls(stream) => &stream.sock,
+        };
+        socket.set_read_timeout(Some(timeout))?;
+        let mut chunk = vec![0; 16 * 1024];
+        let read = match self {
+            Self::Plain(socket) => socket.read(&mut chunk),
+            Self::Tls(stream) => stream.read(&mut chunk),
+        };
+        match read {
+            Ok(0) => Ok(Read::End),
+            Ok(len) => {
+                chunk.truncate(len);
+                Ok(Read::Bytes(chunk))
+            }
+            Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {
+                Ok(Read::Silence)
+            }
+            Err(error) if error.kind() == io::ErrorKind::Interrupted => Ok(Read::Bytes(Vec::new())),
+            Err(error) => Err(error),
+        }
+    }
+}
+
+/// How the end of a body is known.
+enum Coding {
+    Length(usize),
+    Chunked,
+    UntilEnd,
+}
+
+/// Removes the transfer coding of a body.
+struct Decoder {
+    /// Bytes that are read and not decoded.
+    rest: Vec<u8>,
+    coding: Coding,
+}
+
+impl Decoder {
+    /// Decodes some of the bytes that are there. `None` needs more of them.
+    fn decode(&mut self) -> Option<Read> {
+        match &mut self.coding {
+            Coding::Length(0) => Some(Read::End),
+            Coding::Length(left) => {
+                let len = self.rest.len().min(*left);
+                *left -= len;
+                (len > 0).then(|| Read::Bytes(self.rest.drain(..len).collect()))
+            }
+            Coding::UntilEnd => (!self.rest.is_empty()).then(|| Read::Bytes(std::mem::take(&mut self.rest))),
+            Coding::Chunked => {
+                let end = self.rest.windows(2).position(|it| it == b"\r\n")?;
+                let size = str::from_utf8(&self.rest[..end]).ok()?.split(';').next()?.trim();
+                let Ok(size) = usize::from_str_radix(size, 16) else { return Some(Read::End) };
+                if size == 0 || size > MAX_BODY {
+                    return Some(Read::End);
+                }
+                let whole = end + size + 4;
+                if self.rest.len() < whole {
+                    return None;
+                }
+                let chunk = self.rest[end + 2..end + 2 + size].to_vec();
+                self.rest.drain(..whole);
+                Some(Read::Bytes(chunk))
+            }
+        }
+    }
+}
+
+/// The body of a response.
+struct Incoming {
+    stream: Stream,
+    decoder: Decoder,
+    read: usize,
+}
+
+impl Body for Incoming {
+    fn read(&mut self, timeout: Duration) -> Read {
+        let deadline = Instant::now() + timeout;
+        loop {
+            if self.read > MAX_BODY {
+                return Read::End;
+            }
+            if let Some(read) = self.decoder.decode() {
+                return read;
+            }
+            match self.stream.read_some(deadline.saturating_duration_since(Instant::now())) {
+                Ok(Read::Bytes(bytes)) => {
+                    self.read += bytes.len();
+                    self.decoder.rest.extend_from_slice(&bytes);
+                }
+                Ok(Read::Silence) => return Read::Silence,
+                Ok(Read::End) | Err(_) => return Read::End,
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Decodes a body that arrives in two pieces.
+    fn decoded(coding: Coding, body: &[u8], at: usize) -> (Vec<u8>, bool) {
+        let mut decoder = Decoder { rest: Vec::new(), coding };
+        let (mut out, mut has_ended) = (Vec::new(), false);
+        for piece in [&body[..at], &body[at..]] {
+            decoder.rest.extend_from_slice(piece);
+            while let Some(read) = decoder.decode() {
+                match read {
+                    Read::Bytes(bytes) => out.extend(bytes),
+                    _ => {
+                        has_ended = true;
+                        break;
+                    }
+                }
+            }
+        }
+        (out, has_ended)
+    }
+
+    #[test]
+    fn bodies_are_decoded_wherever_they_are_cut() {
+        let chunks = b"3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n";
+        for at in 0..chunks.len() {
+            assert_eq!(decoded(Coding::Chunked, chunks, at), (b"abc0123456789".to_vec(), true), "{at}");
+        }
+        for at in 0..5 {
+            assert_eq!(decoded(Coding::Length(4), b"abcde", at), (b"abcd".to_vec(), true));
+            assert_eq!(decoded(Coding::UntilEnd, b"abcde", at), (b"abcde".to_vec(), false));
+        }
+        for wrong in [&b"x\r\n"[..], b"ffffffffffffffff\r\n", b"fffffff\r\n"] {
+            assert_eq!(decoded(Coding::Chunked, wrong, 1), (Vec::new(), true));
+        }
+    }
+
+    #[test]
+    fn heads_are_parsed() {
+        let head = "HTTP/1.1 404 Not Found\r\nA: b: c\r\nX:\r\n\r\n";
+        let (status, headers) = parse_head(head).expect("a head");
+        assert_eq!((status, super::super::wire::header(&headers, "a")), (404, Some("b: c")));
+        assert!(parse_head("HTTP/2 200\r\n").is_err() && parse_head("").is_err());
+        let address = Address::new("http://user@localhost:81/mcp?a=secret", Vec::new()).expect("an address");
+        assert!(address.name() == "localhost:81/mcp" && address.is_loopback());
+        let request = Request { method: "POST", body: b"{}".to_vec(), ..Request::default() };
+        let bytes = String::from_utf8(address.encode(&request)).expect("text");
+        assert!(bytes.starts_with("POST /mcp?a=secret HTTP/1.1\r\nHost: localhost:81\r\n"), "{bytes}");
+        assert!(bytes.ends_with("Content-Length: 2\r\nConnection: close\r\n\r\n{}"), "{bytes}");
+        assert!(Address::new("http:///mcp", Vec::new()).is_err());
+    }
+}

@@ -1,0 +1,75 @@
+//! Connections of which each byte is controlled: the interface to processes, to sockets, and to servers of tests.
+
+use std::{io, time::Duration};
+
+/// What a read has brought.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Read {
+    /// Bytes: a line without its end, or a piece of a body.
+    Bytes(Vec<u8>),
+    /// Nothing in the time.
+    Silence,
+    /// The end.
+    End,
+}
+
+/// A server that is a program.
+pub(super) trait Program {
+    /// Ends the process, and starts a new one.
+    fn restart(&mut self) -> io::Result<()>;
+    /// Writes bytes as they are.
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
+    /// Reads a line.
+    fn read_line(&mut self, timeout: Duration) -> Read;
+    /// Closes the input of the process, and returns whether it ends in the time.
+    fn ends_after_input(&mut self, timeout: Duration) -> bool;
+}
+
+/// A server over HTTP.
+pub(super) trait Site {
+    /// Sends a request on a new connection, and reads the head of the response.
+    fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response>;
+    /// Whether the address is one of this machine.
+    fn is_loopback(&self) -> bool;
+}
+
+/// A request. The headers `Host`, `Content-Length` and `Connection` are added.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Request {
+    pub(super) method: &'static str,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Vec<u8>,
+}
+
+impl Request {
+    /// Sets a header, or removes it.
+    pub(super) fn set(&mut self, name: &str, value: Option<&str>) {
+        self.headers.retain(|(it, _)| !it.eq_ignore_ascii_case(name));
+        if let Some(value) = value {
+            self.headers.push((name.to_owned(), value.to_owned()));
+        }
+    }
+}
+
+/// A response, whose body is read as it arrives.
+pub(super) struct Response {
+    pub(super) status: u16,
+    pub(super) headers: Vec<(String, String)>,
+    pub(super) body: Box<dyn Body>,
+}
+
+impl Response {
+    pub(super) fn header(&self, name: &str) -> Option<&str> {
+        header(&self.headers, name)
+    }
+}
+
+/// Returns the value of a header.
+pub(super) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<&'a str> {
+    headers.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+}
+
+/// The body of a response without its transfer coding.
+pub(super) trait Body {
+    fn read(&mut self, timeout: Duration) -> Read;
+}

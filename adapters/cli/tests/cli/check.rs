@@ -1,0 +1,85 @@
+//! Tests of `mcp check` with real processes and sockets. Each check has its own tests in the program.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::{Mcp, bridge::Bridge, mcp, recorder::Folder};
+
+/// Judges a server that breaks no rule. Returns the last line.
+fn passes(mcp: &Mcp, target: &str, more: &[&str]) -> Value {
+    let (code, out, error) = mcp(&[&["check", target, "--json", "--strict"], more].concat());
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for line in &lines {
+        let is_good = !matches!(line["outcome"].as_str(), Some("failed" | "warning" | "not reachable"));
+        assert!(is_good, "{line:#}");
+    }
+    assert_eq!(code, 0, "{error}");
+    lines.last().cloned().unwrap_or_default()
+}
+
+pub(crate) fn own_servers_pass(mcp: &Mcp) {
+    let end = passes(mcp, "{}", &["--hostile", "--hostile-messages", "200"]);
+    assert_eq!((&end["kind"], &end["identity"]), (&"end".into(), &"shop \u{202e} server 1.0.0".into()));
+    assert!(end["outcomes"]["passed"].as_u64() > Some(50), "{end:#}");
+}
+
+pub(crate) fn own_servers_pass_over_http(mcp: &Mcp) {
+    let bridge = Bridge::start(&[]);
+    let end = passes(mcp, &bridge.url, &["--hostile"]);
+    assert!(end["outcomes"]["passed"].as_u64() > Some(55), "{end:#}");
+}
+
+/// A server that responds to everything with a result.
+#[cfg(unix)]
+pub(crate) fn broken_rules_are_shown() {
+    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"<b>","version":"1"}}}"#;
+    let server = format!("sed -un 's/.*\"id\":\\([0-9]*\\).*/{answer}/p'");
+    let folder = Folder::new("check");
+    let (page, junit) = (folder.file("a.html"), folder.file("a.xml"));
+    let files = ["--html", page.to_str().expect("UTF-8"), "--junit", junit.to_str().expect("UTF-8")];
+    let only = ["--only", "unknown-method", "--only", "PING-003", "--only", "http-get", "--timeout", "5"];
+    let (code, out, error) = mcp(&[&["check", &server], &files[..], &only].concat());
+    assert_eq!(code, 1, "{error}");
+    for part in [
+        "failed         unknown-method",
+        "    BASE-022: A request with a method which the receiver does not implement",
+        r#"    > {"id":"#,
+        r#"    < {"jsonrpc":"2.0""#,
+        "failed         ping",
+        "not applicable http-get",
+        "<b> 1 (2025-11-25): 0 passed, 1 not applicable, 0 not reachable, 0 warning, 2 failed",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let page = fs::read_to_string(&page).expect("it is written");
+    assert!(
+        page.contains("default-src 'none'") && page.contains(">2 failed<") && page.contains("&lt;b&gt; 1"),
+        "{page}"
+    );
+    assert!(!page.contains("<script") && !page.contains("<b> 1") && !page.contains("src=\"http"), "{page}");
+    let junit = fs::read_to_string(&junit).expect("it is written");
+    assert!(junit.contains("tests=\"3\" failures=\"2\" errors=\"0\" skipped=\"1\""), "{junit}");
+    assert_eq!(junit.matches("<failure message=").count(), 2, "{junit}");
+}
+
+pub(crate) fn wrong_checks() {
+    let (code, out, _) = mcp(&["check", "--list", "--json"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(code == 0 && lines.len() > 150, "{}", lines.len());
+    for line in &lines {
+        let rules = line["rules"].as_array().expect("rules");
+        assert!(!rules.is_empty() && rules.iter().all(|rule| rule["text"] != ""), "{line}");
+    }
+    let rows: [(&[&str], i32, &str); 5] = [
+        (&["check"], 2, "required arguments were not provided"),
+        (&["check", "{}", "--only", "nothing"], 2, "there is no check `nothing`"),
+        (&["check", "{}", "--hostile-bytes", "5"], 2, "--hostile"),
+        (&["check", "/no/such/program"], 3, "/no/such/program cannot be started"),
+        (&["check", "http://127.0.0.1:1/mcp"], 3, "the server is not reached"),
+    ];
+    for (arguments, expected, why) in rows {
+        let (code, out, error) = mcp(arguments);
+        assert!(code == expected && out.is_empty() && error.contains(why), "{arguments:?}: {code} {out} {error}");
+    }
+}
