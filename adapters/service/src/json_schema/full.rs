@@ -4,13 +4,10 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use super::{
-    SchemaError,
+    MAX_ERRORS, SchemaError,
     cost::{Cost, PATTERN_BYTES},
 };
 use crate::util::text_arguments::excerpt;
-
-/// The most errors of one value that are reported.
-const MAX_ERRORS: usize = 8;
 
 /// A compiled schema with any keywords.
 #[derive(Clone, Debug)]

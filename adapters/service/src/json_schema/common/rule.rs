@@ -1,0 +1,113 @@
+//! The rules of a compiled schema.
+
+use serde_json::{Number, Value};
+
+use super::super::types::Types;
+
+/// The index of a node.
+pub(super) type Id = u32;
+
+/// A schema: all of its rules hold.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Node {
+    pub(super) rules: Vec<Rule>,
+}
+
+/// A rule of a schema for a value.
+#[derive(Clone, Debug)]
+pub(super) enum Rule {
+    /// No value is valid.
+    Never,
+    Types(Types),
+    /// The value is one of these. Comparing it with all of them takes so many steps.
+    Values(Vec<Value>, u64),
+    Limit {
+        limit: Number,
+        is_minimum: bool,
+        is_exclusive: bool,
+    },
+    MultipleOf(u64),
+    Count {
+        counted: Counted,
+        limit: u64,
+        is_minimum: bool,
+    },
+    Required(Vec<String>),
+    /// The names that an object with a name needs.
+    DependentRequired(Vec<(String, Vec<String>)>),
+    Members(Members),
+    /// The schema of the members for which no other rule of a schema has one.
+    Unevaluated {
+        of: Id,
+        schema: Id,
+    },
+    /// The schema of each name of an object.
+    Names(Id),
+    Items {
+        first: Vec<Id>,
+        others: Option<Id>,
+    },
+    Contains(Id),
+    Unique,
+    All(Vec<Id>),
+    Any(Vec<Id>),
+    One(Vec<Id>),
+    Not(Id),
+    If {
+        condition: Id,
+        then: Option<Id>,
+        otherwise: Option<Id>,
+    },
+    Reference(Id),
+}
+
+/// What is counted in a value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Counted {
+    Characters,
+    Items,
+    Members,
+}
+
+/// The schemas of the members of an object.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Members {
+    /// Ordered by name.
+    pub(super) known: Vec<(String, Id)>,
+    pub(super) numbered: Vec<(Numbered, Id)>,
+    /// The schema of the members without one.
+    pub(super) others: Option<Id>,
+}
+
+/// The patterns that maps with numbers as keys have.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Numbered {
+    Unsigned,
+    Signed,
+}
+
+impl Numbered {
+    pub(super) fn of(pattern: &str) -> Option<Self> {
+        match pattern {
+            r"^\d+$" => Some(Self::Unsigned),
+            r"^-?\d+$" => Some(Self::Signed),
+            _ => None,
+        }
+    }
+
+    fn matches(self, name: &str) -> bool {
+        let digits = if self == Self::Signed { name.strip_prefix('-').unwrap_or(name) } else { name };
+        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
+    }
+}
+
+impl Members {
+    /// Returns the schemas of a member.
+    pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Id> + 'a {
+        let known = self.known.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok();
+        let known = known.map(|index| self.known[index].1);
+        let numbered = self.numbered.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
+        let is_other = known.is_none() && self.numbered.iter().all(|(pattern, _)| !pattern.matches(name));
+        known.into_iter().chain(numbered).chain(self.others.filter(|_| is_other))
+    }
+}
