@@ -136,13 +136,6 @@ impl Checker {
         Rules::new(&schema, is_ours).map(|rules| Self(Arc::new(rules)))
     }
 
-    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
-    #[cfg(test)]
-    pub(crate) fn check(&self, value: &serde_json::Value) -> Result<(), String> {
-        let text = mcp_proto::wire::Json::new(value).map_err(|error| error.to_string())?;
-        self.0.check(&RawJson::from(&text))
-    }
-
     /// Checks a value in its JSON text. The error contains the location of the invalid part, and does not repeat the
     /// value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {

@@ -128,16 +128,22 @@ fn types_of(schema: &RawJson<'_>) -> Option<Types> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json_schema::Checker;
-    use mcp_proto::wire::{Json, JsonObject};
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    use crate::json_schema::common::CommonChecker;
+    #[cfg(feature = "json-schema")]
+    use crate::json_schema::full::FullChecker;
+    use mcp_proto::wire::Json;
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    use mcp_proto::wire::JsonObject;
     use serde_json::{Value, json};
 
     fn simple(schema: &Value) -> Option<SimpleChecker> {
         SimpleChecker::of(&RawJson::from(&Json::new(schema).expect("JSON")))
     }
 
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
     #[test]
-    fn simple_checker_agrees_with_full_checker() {
+    fn simple_checker_agrees_with_the_others() {
         let open = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -172,12 +178,16 @@ mod tests {
         ];
         for schema in [&open, &closed] {
             let simple = simple(schema).expect("it is simple");
-            let checker = Checker::of(&JsonObject::new(schema).expect("an object"), true).expect("it is valid");
+            let common = CommonChecker::new(schema, true).expect("it is valid");
+            #[cfg(feature = "json-schema")]
+            let full = FullChecker::new(schema, true).expect("it is valid");
             let check = |text: &str, is_doubtful: bool| {
                 let object = JsonObject::parse(text).expect("an object");
                 let object = RawJson::from(&object);
                 let value = serde_json::from_str(text).expect("JSON");
-                let fits = checker.check(&value).is_ok();
+                let fits = common.check(&value).is_ok();
+                #[cfg(feature = "json-schema")]
+                assert_eq!(full.check(&value).is_ok(), fits, "{text}");
                 assert_eq!(simple.check(&object).is_ok(), fits, "{text}");
                 assert_eq!(simple.fits(&object), fits && !is_doubtful, "{text}");
             };
@@ -208,6 +218,9 @@ mod tests {
     fn schemas_with_other_keywords_are_not_simple() {
         for property in [
             json!({ "type": "string", "minLength": 1 }),
+            json!({ "type": "string", "title": 1 }),
+            json!({ "type": ["string", "string"] }),
+            json!({ "type": "string", "$schema": "https://json-schema.org/draft/2020-12/schema" }),
             json!({ "type": "string", "format": "uri" }),
             json!({ "enum": ["a"] }),
             json!({ "$ref": "#/$defs/a" }),
@@ -244,6 +257,11 @@ mod tests {
             (json!({"n": 1.5}), "the value is not of type \"integer\" at /n"),
             (json!({"n": 1, "a/b": 2}), "the value is not of type \"string\" or \"null\" at /a~1b"),
             (json!({"n": 1, "c": 2}), "\"c\" is unexpected"),
+            (
+                json!({"a/b": 1, "c": 2}),
+                "the value is not of type \"string\" or \"null\" at /a~1b; \"n\" is a required property; \
+                 \"c\" is unexpected",
+            ),
         ] {
             let value = Json::new(&value).expect("JSON");
             assert_eq!(simple.check(&RawJson::from(&value)), Err(why.into()));

@@ -82,6 +82,9 @@ impl<'a> Check<'a> {
                 is_inside || order == Some(Ordering::Equal) && !is_exclusive
             }
             (Rule::MultipleOf(divisor), Value::Number(number)) => is_multiple(number, *divisor),
+            (Rule::Pattern(pattern, _), Value::String(text)) => {
+                self.take(pattern.steps(text)) && pattern.is_match(text)
+            }
             (_, Value::Object(_)) => self.holds_for_object(rule, value, open),
             (_, Value::Array(items)) => self.holds_for_array(rule, items, open),
             // Rules for other types.
@@ -100,7 +103,7 @@ impl<'a> Check<'a> {
                     && (!members.contains_key(name) || needed.iter().all(|name| members.contains_key(name)))
             }),
             Rule::Members(schemas) => members.iter().all(|(name, value)| {
-                self.take(1 + name.len() as u64 / 64) && schemas.of(name).all(|id| self.is_valid(id, value, open))
+                self.take(schemas.steps(name)) && schemas.of(name).all(|id| self.is_valid(id, value, open))
             }),
             Rule::Unevaluated { of, schema } => members.iter().all(|(name, member)| {
                 self.evaluates(*of, *of, value, name, open) || self.is_valid(*schema, member, open)
@@ -122,7 +125,7 @@ impl<'a> Check<'a> {
     pub(super) fn evaluates(&mut self, id: Id, top: Id, value: &Value, name: &str, open: u32) -> bool {
         self.take(1)
             && self.rules(id).iter().any(|rule| match rule {
-                Rule::Members(members) => members.of(name).next().is_some(),
+                Rule::Members(members) => self.take(members.steps(name)) && members.of(name).next().is_some(),
                 Rule::Unevaluated { of, .. } => *of != top,
                 Rule::Reference(id) => self.evaluates(*id, top, value, name, open),
                 Rule::All(ids) => ids.iter().any(|id| self.evaluates(*id, top, value, name, open)),

@@ -9,7 +9,8 @@ use super::{
     CommonChecker, MAX_STEPS,
     check::size,
     numbers::{has_equal_values, integer},
-    rule::{Counted, Id, Members, Node, Numbered, Rule},
+    pattern::Pattern,
+    rule::{Counted, Id, Members, Node, Rule},
 };
 
 /// How deep schemas may be nested, or refer to each other for the same value. Each level takes some of the stack.
@@ -103,7 +104,7 @@ impl fmt::Display for Place<'_> {
 
 /// Keywords with rules that are not in common use, and those that change the meaning of references. Other unknown
 /// keywords are no rules.
-const UNCOMMON: [&str; 16] = [
+const UNCOMMON: [&str; 15] = [
     "$anchor",
     "$dynamicAnchor",
     "$dynamicRef",
@@ -118,7 +119,6 @@ const UNCOMMON: [&str; 16] = [
     "dependentSchemas",
     "maxContains",
     "minContains",
-    "pattern",
     "unevaluatedItems",
 ];
 
@@ -269,9 +269,12 @@ impl<'a> Compiler<'a> {
             if keyword == "dependentRequired" && self.dialect == Dialect::Draft7 {
                 return Err(place.uncommon(keyword));
             }
-            // Other dividers take arithmetic that is not binary.
-            let is_fraction = || keyword == "multipleOf" && value.as_f64().is_some_and(|divisor| divisor > 0.0);
-            rules.push(assertion(keyword, value).ok_or_else(|| match is_fraction() {
+            // Other divisors take arithmetic that is not binary, and other patterns take another engine.
+            let is_uncommon = || match keyword {
+                "multipleOf" => value.as_f64().is_some_and(|divisor| divisor > 0.0),
+                keyword => keyword == "pattern" && value.is_string(),
+            };
+            rules.push(assertion(keyword, value).ok_or_else(|| match is_uncommon() {
                 true => place.uncommon(keyword),
                 false => place.invalid(keyword),
             })?);
@@ -333,12 +336,12 @@ impl<'a> Compiler<'a> {
         if let Some(value) = keywords.get("patternProperties") {
             let inner = place.inner("patternProperties");
             for (pattern, schema) in value.as_object().ok_or_else(|| place.invalid("patternProperties"))? {
-                let numbered = Numbered::of(pattern).ok_or_else(|| place.uncommon("patternProperties"))?;
-                members.numbered.push((numbered, self.schema(schema, &inner.inner(pattern))?));
+                let id = self.schema(schema, &inner.inner(pattern))?;
+                members.patterns.push((Pattern::new(pattern).ok_or_else(|| place.uncommon("patternProperties"))?, id));
             }
         }
         members.others = self.optional("additionalProperties", keywords, place)?;
-        if !members.known.is_empty() || !members.numbered.is_empty() || members.others.is_some() {
+        if !members.known.is_empty() || !members.patterns.is_empty() || members.others.is_some() {
             rules.push(Rule::Members(members));
         }
         rules.extend(self.optional("propertyNames", keywords, place)?.map(Rule::Names));
@@ -394,7 +397,7 @@ impl<'a> Compiler<'a> {
 }
 
 /// Keywords without schemas in them, the ones that take the least time first.
-const ASSERTIONS: [&str; 17] = [
+const ASSERTIONS: [&str; 18] = [
     "type",
     "const",
     "enum",
@@ -411,6 +414,7 @@ const ASSERTIONS: [&str; 17] = [
     "dependentRequired",
     "minLength",
     "maxLength",
+    "pattern",
     "uniqueItems",
 ];
 
@@ -444,6 +448,7 @@ fn assertion(keyword: &str, value: &Value) -> Option<Rule> {
         "maxProperties" => count(Counted::Members, false),
         "minLength" => count(Counted::Characters, true),
         "maxLength" => count(Counted::Characters, false),
+        "pattern" => value.as_str().and_then(|text| Some(Rule::Pattern(Pattern::new(text)?, text.to_owned()))),
         "required" => names(value).map(Rule::Required),
         "dependentRequired" => {
             let all = value.as_object()?.iter().map(|(name, needed)| Some((name.clone(), names(needed)?)));

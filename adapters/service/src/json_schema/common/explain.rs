@@ -105,6 +105,7 @@ impl<'a> Explainer<'a> {
             Rule::MultipleOf(divisor) => {
                 self.report(format_args!("the value is not a multiple of {divisor}"), place);
             }
+            Rule::Pattern(_, text) => self.report(format_args!("the value does not match {text:?}"), place),
             Rule::Count { counted, limit, is_minimum } => {
                 let comparison = if *is_minimum { "fewer" } else { "more" };
                 let what = match counted {

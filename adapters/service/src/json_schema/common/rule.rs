@@ -2,7 +2,7 @@
 
 use serde_json::{Number, Value};
 
-use super::super::types::Types;
+use super::{super::types::Types, pattern::Pattern};
 
 /// The index of a node.
 pub(super) type Id = u32;
@@ -27,6 +27,8 @@ pub(super) enum Rule {
         is_exclusive: bool,
     },
     MultipleOf(u64),
+    /// The text has a part that matches. The text of the pattern is for errors.
+    Pattern(Pattern, String),
     Count {
         counted: Counted,
         limit: u64,
@@ -74,31 +76,10 @@ pub(super) enum Counted {
 pub(super) struct Members {
     /// Ordered by name.
     pub(super) known: Vec<(String, Id)>,
-    pub(super) numbered: Vec<(Numbered, Id)>,
+    /// For names that match a pattern.
+    pub(super) patterns: Vec<(Pattern, Id)>,
     /// The schema of the members without one.
     pub(super) others: Option<Id>,
-}
-
-/// The patterns that maps with numbers as keys have.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Numbered {
-    Unsigned,
-    Signed,
-}
-
-impl Numbered {
-    pub(super) fn of(pattern: &str) -> Option<Self> {
-        match pattern {
-            r"^\d+$" => Some(Self::Unsigned),
-            r"^-?\d+$" => Some(Self::Signed),
-            _ => None,
-        }
-    }
-
-    fn matches(self, name: &str) -> bool {
-        let digits = if self == Self::Signed { name.strip_prefix('-').unwrap_or(name) } else { name };
-        !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit())
-    }
 }
 
 impl Members {
@@ -106,8 +87,15 @@ impl Members {
     pub(super) fn of<'a>(&'a self, name: &'a str) -> impl Iterator<Item = Id> + 'a {
         let known = self.known.binary_search_by(|(known, _)| known.as_str().cmp(name)).ok();
         let known = known.map(|index| self.known[index].1);
-        let numbered = self.numbered.iter().filter(|(pattern, _)| pattern.matches(name)).map(|(_, id)| *id);
-        let is_other = known.is_none() && self.numbered.iter().all(|(pattern, _)| !pattern.matches(name));
-        known.into_iter().chain(numbered).chain(self.others.filter(|_| is_other))
+        let matching: Vec<_> =
+            self.patterns.iter().filter(|(pattern, _)| pattern.is_match(name)).map(|(_, id)| *id).collect();
+        let is_other = known.is_none() && matching.is_empty();
+        known.into_iter().chain(matching).chain(self.others.filter(|_| is_other))
+    }
+
+    /// Returns the steps that finding the schemas of a member takes.
+    pub(super) fn steps(&self, name: &str) -> u64 {
+        let patterns = self.patterns.iter().map(|(pattern, _)| pattern.steps(name));
+        patterns.fold(1 + name.len() as u64 / 64, u64::saturating_add)
     }
 }

@@ -13,8 +13,8 @@ fn refused(schema: &Value) -> CompileError {
 #[test]
 fn uncommon_keywords_are_refused_by_name() {
     for (schema, keyword, place) in [
-        (json!({"properties": {"a": {"pattern": "^a$"}}}), "pattern", "/properties/a"),
-        (json!({"patternProperties": {"^a": {}}}), "patternProperties", "its root"),
+        (json!({"properties": {"a": {"pattern": "^(?=a)$"}}}), "pattern", "/properties/a"),
+        (json!({"patternProperties": {r"^\p{L}": {}}}), "patternProperties", "its root"),
         (
             json!({"$schema": "http://json-schema.org/draft-07/schema#", "unevaluatedProperties": false}),
             "unevaluatedProperties",
@@ -59,6 +59,7 @@ fn invalid_schemas_are_refused() {
         json!({"required": "a"}),
         json!({"required": ["a", "a"]}),
         json!({"minimum": "1"}),
+        json!({"pattern": 1}),
         json!({"minLength": -1}),
         json!({"minLength": 0.5}),
         json!({"multipleOf": 0}),
@@ -129,6 +130,7 @@ fn errors_name_rules_and_places() {
             "a/~b": {"type": "null"},
             "has": {"contains": {"const": 1}},
             "card": {"dependentRequired": {"number": ["date"]}, "minProperties": 1},
+            "state": {"pattern": "^[A-Z]{2}$"},
             "flat": {"anyOf": [{"properties": {"a": {"type": "integer"}}}], "unevaluatedProperties": false},
             "if": {"if": {"required": ["a"]}, "then": {"required": ["b"]}, "else": {"required": ["c"]}},
         },
@@ -175,6 +177,7 @@ fn errors_name_rules_and_places() {
         (json!({"if": {"a": 1}}), both),
         (json!({"if": {}}), "\"c\" is a required property at /if"),
         (json!({"what": 1}), "\"what\" is unexpected"),
+        (json!({"state": "Ch"}), "the value does not match \"^[A-Z]{2}$\" at /state"),
         (json!({"flat": {"a": 1, "b": 1}}), "\"b\" is unexpected at /flat"),
     ] {
         assert_eq!(checker.check(&value), Err(expected.to_owned()), "{value}");
@@ -257,6 +260,7 @@ fn checks_with_schemas_of_peers_are_limited() {
         json!({"items": {"enum": ["y".repeat(10_000), "x"]}}),
         json!({"$defs": {"a": {"type": "string"}}, "items": {"anyOf": [{"$ref": "#/$defs/a"}, {"$ref": "#/$defs/a"}]}}),
         json!({"uniqueItems": true, "items": {"maxLength": 1}}),
+        json!({"items": {"pattern": "^.{30}|x$"}}),
         json!({"items": {"required": vec!["a"; 1]}, "allOf": vec![json!({"items": {}}); 60]}),
     ] {
         assert_eq!(limited(&schema, 50_000).check(&small), common(&schema).check(&small), "{schema}");
@@ -335,6 +339,8 @@ mod derived {
         result: Result<u8, String>,
         #[schemars(email)]
         email: String,
+        #[schemars(regex(pattern = r"^\d{4}-\d{2}$"))]
+        month: String,
         #[schemars(url)]
         url: Option<String>,
     }
@@ -449,7 +455,7 @@ mod agreement {
 
         fn keyword(&mut self, levels: usize) -> (&'static str, Value) {
             const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-            const SIMPLE: usize = 17;
+            const SIMPLE: usize = 18;
 
             let number = |random: &mut Self| [json!(0), json!(1), json!(2.5), json!(-2)][random.below(4)].clone();
             let count = |random: &mut Self| [json!(0), json!(1), json!(2), json!(3.0)][random.below(4)].clone();
@@ -471,7 +477,8 @@ mod agreement {
                 14 => ("required", json!(["a"])),
                 15 => ("uniqueItems", json!(self.below(2) == 0)),
                 16 => ("dependentRequired", json!({"a": ["b"]})),
-                17 | 18 => ("properties", json!({"a": self.schema(levels - 1), "b": self.schema(levels - 1)})),
+                17 => ("pattern", json!(["^a", "b$", "ö"][self.below(3)])),
+                18 => ("properties", json!({"a": self.schema(levels - 1), "b": self.schema(levels - 1)})),
                 19 => ("additionalProperties", self.schema(levels - 1)),
                 20 => ("patternProperties", json!({r"^\d+$": self.schema(levels - 1)})),
                 21 => ("patternProperties", json!({r"^-?\d+$": self.schema(levels - 1)})),
