@@ -150,27 +150,25 @@ impl Pattern {
     /// Returns whether a part of a text matches.
     pub(super) fn is_match(&self, text: &str) -> bool {
         let (mut current, mut next) = (Threads::new(self.0.len()), Threads::new(self.0.len()));
-        let mut before = None;
         let mut characters = text.chars();
+        let (mut before, mut after) = (None, characters.next());
         loop {
-            let after = characters.clone().next();
             if self.add(0, &mut current, before, after) {
                 return true;
             }
-            let Some(c) = characters.next() else { return false };
-            let following = characters.clone().next();
+            let Some(c) = after else { return false };
+            (before, after) = (after, characters.next());
             for index in 0..current.list.len() {
                 let state = current.list[index];
                 if let State::Character(set) = &self.0[state]
                     && set.has(c)
-                    && self.add(state + 1, &mut next, Some(c), following)
+                    && self.add(state + 1, &mut next, before, after)
                 {
                     return true;
                 }
             }
             current.clear();
             mem::swap(&mut current, &mut next);
-            before = Some(c);
         }
     }
 
