@@ -4,8 +4,9 @@ use jsonschema::{Draft, PatternOptions, ValidationError, Validator};
 use serde_json::Value;
 
 use super::{
-    MAX_ERRORS, SchemaError,
+    SchemaError,
     cost::{Cost, PATTERN_BYTES},
+    limits::MAX_ERRORS,
 };
 use crate::util::text_arguments::excerpt;
 

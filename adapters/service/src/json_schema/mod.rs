@@ -22,6 +22,7 @@ pub(crate) mod derive;
 pub(crate) mod form;
 #[cfg(feature = "json-schema")]
 mod full;
+mod limits;
 mod simple;
 mod types;
 
@@ -113,9 +114,6 @@ impl Rules {
 
 /// How long the text of a peer's schema may be, in bytes.
 const MAX_BYTES: usize = 256 * 1024;
-
-/// The most errors of one value that are reported.
-const MAX_ERRORS: usize = 8;
 
 /// The reason for which a schema is refused without features.
 #[cfg(not(any(feature = "schemas", feature = "json-schema")))]

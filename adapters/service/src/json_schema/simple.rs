@@ -3,7 +3,7 @@
 
 use mcp_proto::wire::RawJson;
 
-use super::{MAX_ERRORS, annotation::annotation, types::Types};
+use super::{annotation::annotation, limits::MAX_ERRORS, types::Types};
 use crate::util::text_arguments::excerpt;
 
 /// A schema of an object whose only rules are the types of members and which of them are required.

@@ -5,10 +5,12 @@ use std::{cmp::Ordering, collections::HashMap, ptr};
 use serde_json::Value;
 
 use super::{
-    CommonChecker,
     numbers::{compare, has_equal_values, is_equal, is_multiple},
-    rule::{Counted, Id, Rule},
+    rule::{CommonChecker, Counted, Id, Rule},
 };
+
+/// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value.
+pub(super) const MAX_STEPS: u64 = 200_000_000;
 
 pub(super) const TOO_LONG: &str = "the value takes too long to check";
 pub(super) const TOO_DEEP: &str = "the value is nested too deeply";

@@ -6,11 +6,10 @@ use serde_json::{Map, Value};
 
 use super::{
     super::{annotation::annotation, types::Types},
-    CommonChecker, MAX_STEPS,
-    check::size,
+    check::{MAX_STEPS, size},
     numbers::{has_equal_values, integer},
     pattern::Pattern,
-    rule::{Counted, Id, Members, Node, Rule},
+    rule::{CommonChecker, Counted, Id, Members, Node, Rule},
 };
 
 /// How deep schemas may be nested, or refer to each other for the same value. Each level takes some of the stack.

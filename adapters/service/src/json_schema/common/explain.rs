@@ -5,12 +5,14 @@ use std::fmt::{self, Write};
 use serde_json::Value;
 
 use super::{
-    super::MAX_ERRORS,
-    CommonChecker, STEPS_TO_EXPLAIN,
+    super::limits::MAX_ERRORS,
     check::{Check, MAX_OPEN},
-    rule::{Counted, Id, Rule},
+    rule::{CommonChecker, Counted, Id, Rule},
 };
 use crate::util::text_arguments::excerpt;
+
+/// The maximum number of steps to find where a value is invalid.
+const STEPS_TO_EXPLAIN: u64 = 1_000_000;
 
 /// How many schemas are looked at to find the alternative that a value is meant for, one below the other.
 const LEVELS_OF_SHAPE: u32 = 8;

@@ -12,22 +12,7 @@ mod rule;
 use serde_json::Value;
 
 use check::Check;
-use rule::Node;
-
-/// The number of steps that a check of a peer's schema may take. A step is one schema for one part of a value.
-const MAX_STEPS: u64 = 200_000_000;
-/// The maximum number of steps to find where a value is invalid.
-const STEPS_TO_EXPLAIN: u64 = 1_000_000;
-
-/// A compiled schema whose keywords are in common use. The first node is the root.
-#[derive(Clone, Debug)]
-pub(super) struct CommonChecker {
-    nodes: Vec<Node>,
-    /// Whether results for references are kept: there are references, and choices that may lead to one several times.
-    keeps_results: bool,
-    /// The number of steps that a check may take.
-    limit: u64,
-}
+pub(super) use rule::CommonChecker;
 
 impl CommonChecker {
     /// Checks a value. The error contains the locations of invalid parts, and does not repeat the value.
@@ -42,5 +27,7 @@ impl CommonChecker {
     }
 }
 
+#[cfg(all(test, feature = "json-schema"))]
+mod agreement;
 #[cfg(test)]
 mod tests;

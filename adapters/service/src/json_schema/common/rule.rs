@@ -7,6 +7,16 @@ use super::{super::types::Types, pattern::Pattern};
 /// The index of a node.
 pub(super) type Id = u32;
 
+/// A compiled schema whose keywords are in common use. The first node is the root.
+#[derive(Clone, Debug)]
+pub(in crate::json_schema) struct CommonChecker {
+    pub(super) nodes: Vec<Node>,
+    /// Whether results for references are kept: there are references, and choices that may lead to one several times.
+    pub(super) keeps_results: bool,
+    /// The number of steps that a check may take.
+    pub(super) limit: u64,
+}
+
 /// A schema: all of its rules hold.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Node {
