@@ -6,7 +6,8 @@
 //! There are three checkers. A schema is compiled by the first one that has all of its keywords:
 //!
 //! - [`simple`]: the types of members, and which of them are required. It reads JSON text and is always there.
-//! - `common`: the keywords in common use, which schemas of types have. It takes the feature `schemas` or `json-schema`.
+//! - `common`: the keywords in common use, which schemas of types have. It takes the feature `schemas` or
+//!   `json-schema`.
 //! - `full`: all keywords, patterns for example. It takes the feature `json-schema`, which adds 50 crates.
 //!
 //! Without the feature that it takes, a schema is refused when it is registered.
@@ -154,23 +155,30 @@ const DIALECTS: [&str; 8] = [
 
 /// The compiled output schema of a tool, for checking its structured results.
 ///
-/// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Which keywords it may have
+/// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Which keywords it may
+/// have
 /// depends on the features of this crate:
 ///
 /// - none: the types of an object's members, and which of them are required
-/// - `schemas`: those in common use, in the dialects draft 7, 2019-09 and 2020-12. These are `type`, `enum`, `const`, the
-///   limits of numbers, lengths and counts, `multipleOf` a whole number, `pattern` without look-around and properties of
+/// - `schemas`: those in common use, in the dialects draft 7, 2019-09 and 2020-12. These are `type`, `enum`, `const`,
+///   the
+///   limits of numbers, lengths and counts, `multipleOf` a whole number, `pattern` without look-around and properties
+///   of
 ///   Unicode, `properties`, `patternProperties`, `additionalProperties`, `unevaluatedProperties`, `propertyNames`,
-///   `required`, `dependentRequired`, `items`, `prefixItems`, `contains`, `uniqueItems`, `allOf`, `anyOf`, `oneOf`, `not`,
+///   `required`, `dependentRequired`, `items`, `prefixItems`, `contains`, `uniqueItems`, `allOf`, `anyOf`, `oneOf`,
+///   `not`,
 ///   `if` with `then` and `else`, and `$ref` to a place in the schema.
 /// - `json-schema`: all of these dialects, and of drafts 4 and 6
 ///
-/// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, references that lead to the same
-/// schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more than 64
+/// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, references that lead to the
+/// same
+/// schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more than
+/// 64
 /// patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas, two
 /// schemas of one name, and always patterns with look-around: they could take time without bound.
 ///
-/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it,
+/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in
+/// it,
 /// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
@@ -179,7 +187,8 @@ impl OutputSchema {
     /// Compiles the output schema of a tool. If the tool has none, every result is valid.
     ///
     /// # Errors
-    /// If the schema is invalid, in a dialect that is not supported, too expensive, or cannot be checked without a feature,
+    /// If the schema is invalid, in a dialect that is not supported, too expensive, or cannot be checked without a
+    /// feature,
     /// which the error names.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
         tool.output_schema.as_ref().map(|schema| Checker::of(schema, false)).transpose().map(Self)

@@ -60,7 +60,8 @@ impl SimpleChecker {
         all_fit && text.is_object() && self.required & !seen == 0
     }
 
-    /// Checks a value. The error contains the locations of invalid parts. Of several members of one name the last counts.
+    /// Checks a value. The error contains the locations of invalid parts. Of several members of one name the last
+    /// counts.
     pub(super) fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         if !text.is_object() {
             return Err("the value is not of type \"object\"".into());
