@@ -1,7 +1,6 @@
 //! Typed handlers and clients for the Model Context Protocol, independent of any runtime.
 //!
-//! The core ([`mcp_proto`]) implements the protocol; a driver, such as `mcp-blocking`, does the I/O and runs jobs.
-//! This
+//! The core ([`mcp_proto`]) implements the protocol; a driver, such as `mcp-blocking`, does the I/O and runs jobs. This
 //! crate is the layer between them, and the same for every driver.
 //!
 //! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
@@ -47,8 +46,7 @@
 //! - The [`Context`] reports progress, logs, makes requests to the client's model and user, and notices cancellation.
 //!   With its requests to the client a handler works in every revision.
 //! - Two things are silent in 2026-07-28. A client gets no [log messages](Context::log) unless its request [asks
-//!   for](Peer::logging) them. And a handler that [requests input](Context::elicit) ends there, and runs again from
-//!   its
+//!   for](Peer::logging) them. And a handler that [requests input](Context::elicit) ends there, and runs again from its
 //!   start with the response: [side effects](Context::side_effect) come after the last request.
 //! - Every handler can be [asynchronous](#asynchronous-handlers) instead.
 //! - Tools can run [as tasks](#tasks), without a change to the function.
@@ -133,8 +131,7 @@
 //! ```
 //!
 //! A function may block, and runs on a thread. A future must not block and takes no thread; it runs on the runtime of
-//! the driver, or on a thread if the driver has no runtime. Both get the same [`Context`]. Its methods that may have
-//! to
+//! the driver, or on a thread if the driver has no runtime. Both get the same [`Context`]. Its methods that may have to
 //! wait return a [`Deferred`]: a function blocks on it, and a future awaits it.
 //!
 //! Cancelling a request does not end its handler. The handler [checks](Context::is_cancelled) for cancellation or
@@ -180,11 +177,9 @@
 //! whether its calls [can or must be tasks](Tool::task_support). Its function stays the same.
 //!
 //! - In a session (2025-11-25) the client decides, and tasks end with the connection.
-//! - Without a session (2026-07-28) the service decides, and its tasks outlive connections: clients fetch them over
-//!   any
+//! - Without a session (2026-07-28) the service decides, and its tasks outlive connections: clients fetch them over any
 //!   connection, and can be notified of changes. A request for input through the [`Context`] of such a task is part of
-//!   the task until the client responds. The message of its [progress](Context::progress) is its status message. A
-//!   tool
+//!   the task until the client responds. The message of its [progress](Context::progress) is its status message. A tool
 //!   can [start as a plain call](Tool::defer_task), and become a task when it finds that the work takes long.
 //! - A handler notices the cancellation of its task like that of a request, and decides how the task ends.
 //! - A [`TaskPolicy`] limits the number, the size and the lifetime of tasks.
@@ -199,13 +194,11 @@
 //! # Clients
 //!
 //! A [`Host`] has the handlers of a client: for sampling, elicitation, roots and notifications. Its server is a
-//! [`Peer`], which has a method for each request. The method returns a [`Pending`], on which a thread blocks or which
-//! a
+//! [`Peer`], which has a method for each request. The method returns a [`Pending`], on which a thread blocks or which a
 //! task awaits; dropping it cancels the request. Lists are read page by page, as [`Pages`].
 //!
 //! Hosts support every revision, and detect the one of each server. Some features of a `Peer` exist only without a
-//! session (2026-07-28): results with a time to live are cached (see [`bypass_cache`](Peer::bypass_cache)), and
-//! clients
+//! session (2026-07-28): results with a time to live are cached (see [`bypass_cache`](Peer::bypass_cache)), and clients
 //! that [`listen`](Peer::listen) are notified of changes, from one connection to the next.
 //!
 //! A call that the server makes a task (2026-07-28) remains one call: the task is followed until it has ended, and its
@@ -232,8 +225,7 @@
 //! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and
 //!   resources.
 //! - `openapi`: tools from an OpenAPI document: see `openapi::OpenApi`.
-//! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with
-//!   its
+//! - `tracing`: a span `request` for each request (target `mcp_service`), from its arrival until its response, with its
 //!   `method`, `name`, `id`, `era`, `version`, `principal`, `traceparent`, `tracestate` and `baggage`, in the end with
 //!   `outcome` (`result`, `failed`, `input_requests`, `error`, `cancelled`) and `code`. Handlers run in it. A
 //!   request that the connection refuses itself, such as a malformed one, has none. Events for

@@ -8,7 +8,7 @@
 //! - [`simple`]: the types of members, and which of them are required. It reads JSON text and is always there.
 //! - `common`: the keywords in common use, which schemas of types have. It takes the feature `schemas` or
 //!   `json-schema`.
-//! - `full`: all keywords, patterns for example. It takes the feature `json-schema`, which adds 50 crates.
+//! - `full`: all keywords, patterns for example. It takes the feature `json-schema`, which adds 46 crates.
 //!
 //! Without the feature that it takes, a schema is refused when it is registered.
 

@@ -95,8 +95,7 @@ pub(super) struct TaskRoutes {
 
 impl<S: HandlerState> Tool<S> {
     /// Creates a tool whose input schema is generated from the arguments of its handler. This works for a handler
-    /// without arguments, and with the feature `schemas` for every type with a schema. Then the doc comment of the
-    /// type
+    /// without arguments, and with the feature `schemas` for every type with a schema. Then the doc comment of the type
     /// is the description of the tool, unless [`description`](Self::description) sets one, and those of the fields
     /// describe the arguments.
     ///
@@ -227,8 +226,7 @@ impl<S: HandlerState> Tool<S> {
         self
     }
 
-    /// Requires a capability of the client. A call of a client without it fails before the handler runs: with the
-    /// error
+    /// Requires a capability of the client. A call of a client without it fails before the handler runs: with the error
     /// -32021 (2026-07-28), or with a failed result that names the missing capability.
     #[must_use]
     pub fn requires(mut self, capability: Capability) -> Self {
@@ -237,8 +235,7 @@ impl<S: HandlerState> Tool<S> {
     }
 
     /// Requires a scope of the sender, such as `files:write`. A call without it fails before the handler runs: over
-    /// HTTP with the status 403 and a challenge that names all scopes of the tool, so that the client can request
-    /// them.
+    /// HTTP with the status 403 and a challenge that names all scopes of the tool, so that the client can request them.
     /// A batch (2025-03-26) with such a call is refused as a whole. If the head of the response was sent before, the
     /// call gets an error that names the scopes. Requests for the task that a call has become need the scopes, too.
     ///
