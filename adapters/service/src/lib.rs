@@ -216,11 +216,12 @@
 //!
 //! # Features
 //!
-//! - `schemas` (default): JSON Schemas generated from types (`schemars`), and checks of values against all keywords
-//!   (`jsonschema`): draft 4, 6, 7, 2019-09 and 2020-12, which is the default of a schema without a dialect. Without
-//!   the feature, tools have their schema as text. It can contain the types of the members of an object, which of them
-//!   are required, and whether others are allowed; a tool with another schema is refused with
-//!   [`RegisterError::Schema`].
+//! - `json-schema`: checks of values against all keywords of JSON Schema, also of drafts 4 and 6. Without it, a schema
+//!   with other keywords than those in common use is refused. [`OutputSchema`] lists them.
+//! - `schemas` (default): JSON Schemas generated from types (`schemars`), and checks of values against the keywords in
+//!   common use, in draft 7, 2019-09 and 2020-12, which is the default of a schema without a dialect. Without the
+//!   feature, tools have their schema as text. It can contain the types of the members of an object, which of them are
+//!   required, and whether others are allowed; a tool with another schema is refused with [`RegisterError::Schema`].
 //! - `skills` (default): skills of services, and clients that verify their files.
 //! - `macros`: the attribute `handlers`, which registers the methods of an `impl` block as tools, prompts and
 //!   resources.

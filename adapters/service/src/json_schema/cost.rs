@@ -10,8 +10,6 @@ use serde_json::{Map, Value};
 
 use super::SchemaError;
 
-/// How long the text of a peer's schema may be, in bytes.
-pub(super) const MAX_BYTES: usize = 256 * 1024;
 /// How many schemas, references unrolled, may apply to a value.
 const MAX_PATHS: u64 = 100_000;
 /// How many patterns there may be.

@@ -6,11 +6,9 @@ use serde_json::Value;
 use super::{
     SchemaError,
     cost::{Cost, PATTERN_BYTES},
+    limits::MAX_ERRORS,
 };
 use crate::util::text_arguments::excerpt;
-
-/// The most errors of one value that are reported.
-const MAX_ERRORS: usize = 8;
 
 /// A compiled schema with any keywords.
 #[derive(Clone, Debug)]

@@ -3,18 +3,29 @@
 //! The supported dialects are draft 4, 6, 7, 2019-09 and 2020-12; the last one is the default of a schema that names
 //! none. References lead to places in the same schema only: nothing is fetched.
 //!
-//! This module checks the keywords that most tools need: the types of members, and which of them are required. All
-//! other keywords take the feature `schemas`; without it, a schema with other keywords is refused.
+//! There are three checkers. A schema is compiled by the first one that has all of its keywords:
+//!
+//! - [`simple`]: the types of members, and which of them are required. It reads JSON text and is always there.
+//! - `common`: the keywords in common use, which schemas of types have. It takes the feature `schemas` or
+//!   `json-schema`.
+//! - `full`: all keywords, patterns for example. It takes the feature `json-schema`, which adds 46 crates.
+//!
+//! Without the feature that it takes, a schema is refused when it is registered.
 
-#[cfg(feature = "schemas")]
-pub(crate) mod cost;
+mod annotation;
+#[cfg(any(feature = "schemas", feature = "json-schema"))]
+mod common;
+#[cfg(feature = "json-schema")]
+mod cost;
 #[cfg(feature = "schemas")]
 pub(crate) mod derive;
 #[cfg(feature = "schemas")]
 pub(crate) mod form;
-#[cfg(feature = "schemas")]
-pub(crate) mod full;
-pub(crate) mod simple;
+#[cfg(feature = "json-schema")]
+mod full;
+mod limits;
+mod simple;
+mod types;
 
 use std::{fmt, sync::Arc};
 
@@ -53,53 +64,62 @@ impl std::error::Error for SchemaError {}
 pub(crate) struct Checker(Arc<Rules>);
 
 #[derive(Debug)]
-struct Rules {
-    #[cfg(feature = "schemas")]
-    simple: Option<SimpleChecker>,
-    #[cfg(feature = "schemas")]
-    full: full::FullChecker,
-    #[cfg(not(feature = "schemas"))]
-    simple: SimpleChecker,
+enum Rules {
+    Simple(SimpleChecker),
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    Common(common::CommonChecker),
+    #[cfg(feature = "json-schema")]
+    Full(full::FullChecker),
 }
 
 impl Rules {
-    #[cfg(feature = "schemas")]
     fn new(schema: &RawJson<'_>, is_ours: bool) -> Result<Self, SchemaError> {
-        if !is_ours && schema.get().len() > cost::MAX_BYTES {
-            return Err(SchemaError::new(format_args!("the schema has more than {} bytes", cost::MAX_BYTES)));
+        if !is_ours && schema.get().len() > MAX_BYTES {
+            return Err(SchemaError::new(format_args!("the schema has more than {MAX_BYTES} bytes")));
         }
-        let full = full::FullChecker::new(&schema.decode().map_err(SchemaError::new)?, is_ours)?;
-        Ok(Self { simple: SimpleChecker::of(schema), full })
+        match SimpleChecker::of(schema) {
+            Some(simple) => Ok(Self::Simple(simple)),
+            None => Self::not_simple(schema, is_ours),
+        }
     }
 
-    #[cfg(not(feature = "schemas"))]
-    fn new(schema: &RawJson<'_>, _: bool) -> Result<Self, SchemaError> {
-        let simple = SimpleChecker::of(schema).ok_or_else(|| SchemaError::new(UNSUPPORTED))?;
-        Ok(Self { simple })
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    fn not_simple(schema: &RawJson<'_>, is_ours: bool) -> Result<Self, SchemaError> {
+        let schema = schema.decode().map_err(SchemaError::new)?;
+        match common::CommonChecker::new(&schema, is_ours) {
+            Ok(common) => Ok(Self::Common(common)),
+            #[cfg(feature = "json-schema")]
+            Err(_) => full::FullChecker::new(&schema, is_ours).map(Self::Full),
+            #[cfg(not(feature = "json-schema"))]
+            Err(why) => Err(SchemaError::new(why)),
+        }
     }
 
-    /// Returns whether the simple checker accepts a value. If it does not, the value may still be valid.
-    fn fits(&self, text: &RawJson<'_>) -> bool {
-        #[cfg(feature = "schemas")]
-        let simple = self.simple.as_ref();
-        #[cfg(not(feature = "schemas"))]
-        let simple = Some(&self.simple);
-        simple.is_some_and(|simple| simple.fits(text))
+    #[cfg(not(any(feature = "schemas", feature = "json-schema")))]
+    fn not_simple(_: &RawJson<'_>, _: bool) -> Result<Self, SchemaError> {
+        Err(SchemaError::new(UNSUPPORTED))
     }
 
-    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
+    /// Checks a value. The error contains the locations of invalid parts, and does not repeat the value.
     fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
-        #[cfg(feature = "schemas")]
-        return self.full.check(&text.decode().map_err(|error| error.to_string())?);
-        #[cfg(not(feature = "schemas"))]
-        self.simple.check(text)
+        match self {
+            Self::Simple(simple) if simple.fits(text) => Ok(()),
+            Self::Simple(simple) => simple.check(text),
+            #[cfg(any(feature = "schemas", feature = "json-schema"))]
+            Self::Common(common) => common.check(&text.decode().map_err(|error| error.to_string())?),
+            #[cfg(feature = "json-schema")]
+            Self::Full(full) => full.check(&text.decode().map_err(|error| error.to_string())?),
+        }
     }
 }
 
-/// The reason for which a schema is refused without the feature `schemas`.
-#[cfg(not(feature = "schemas"))]
+/// How long the text of a peer's schema may be, in bytes.
+const MAX_BYTES: usize = 256 * 1024;
+
+/// The reason for which a schema is refused without features.
+#[cfg(not(any(feature = "schemas", feature = "json-schema")))]
 const UNSUPPORTED: &str = "it contains more than the types of the members of an object and which of them are required: checking \
-                      that takes the feature `schemas` of mcp-service";
+                      that takes the feature `schemas` of mcp-service, or `json-schema` for all keywords";
 
 impl Checker {
     /// Compiles a schema of the application, or one of a peer, which has limits.
@@ -115,17 +135,10 @@ impl Checker {
         Rules::new(&schema, is_ours).map(|rules| Self(Arc::new(rules)))
     }
 
-    /// Checks a value. The error contains the location of the invalid part, and does not repeat the value.
-    #[cfg(test)]
-    pub(crate) fn check(&self, value: &serde_json::Value) -> Result<(), String> {
-        let text = mcp_proto::wire::Json::new(value).map_err(|error| error.to_string())?;
-        self.0.check(&RawJson::from(&text))
-    }
-
     /// Checks a value in its JSON text. The error contains the location of the invalid part, and does not repeat the
     /// value.
     pub(crate) fn check_text(&self, text: &RawJson<'_>) -> Result<(), String> {
-        if self.0.fits(text) { Ok(()) } else { self.0.check(text) }
+        self.0.check(text)
     }
 }
 
@@ -142,16 +155,31 @@ const DIALECTS: [&str; 8] = [
 
 /// The compiled output schema of a tool, for checking its structured results.
 ///
-/// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Patterns with look-around
-/// are refused: they could take time without bound. So are schemas that are too expensive: more than 256 KiB, more than
-/// 64 patterns, a pattern that compiles to more than 256 KiB, more than 256 levels, references that unroll to more than
-/// 100,000 schemas, that lead to the same schema for the same value, or that lead out of the schema, and two schemas of
-/// one name. Without the feature `schemas`, so is every schema with other rules than the types of an object's members
-/// and which of them are required.
+/// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Which keywords it may
+/// have
+/// depends on the features of this crate:
 ///
-/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it,
-/// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names. An automaton has at most one
-/// state for each 32 bytes that it compiles to.
+/// - none: the types of an object's members, and which of them are required
+/// - `schemas`: those in common use, in the dialects draft 7, 2019-09 and 2020-12. These are `type`, `enum`, `const`,
+///   the
+///   limits of numbers, lengths and counts, `multipleOf` a whole number, `pattern` without look-around and properties
+///   of
+///   Unicode, `properties`, `patternProperties`, `additionalProperties`, `unevaluatedProperties`, `propertyNames`,
+///   `required`, `dependentRequired`, `items`, `prefixItems`, `contains`, `uniqueItems`, `allOf`, `anyOf`, `oneOf`,
+///   `not`,
+///   `if` with `then` and `else`, and `$ref` to a place in the schema.
+/// - `json-schema`: all of these dialects, and of drafts 4 and 6
+///
+/// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, references that lead to the
+/// same
+/// schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more than
+/// 64
+/// patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas, two
+/// schemas of one name, and always patterns with look-around: they could take time without bound.
+///
+/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in
+/// it,
+/// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 
@@ -159,8 +187,9 @@ impl OutputSchema {
     /// Compiles the output schema of a tool. If the tool has none, every result is valid.
     ///
     /// # Errors
-    /// If the schema is invalid, in a dialect that is not supported, too expensive, or cannot be checked without the
-    /// feature `schemas`.
+    /// If the schema is invalid, in a dialect that is not supported, too expensive, or cannot be checked without a
+    /// feature,
+    /// which the error names.
     pub fn of(tool: &Tool) -> Result<Self, SchemaError> {
         tool.output_schema.as_ref().map(|schema| Checker::of(schema, false)).transpose().map(Self)
     }

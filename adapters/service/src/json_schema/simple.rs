@@ -1,10 +1,10 @@
 //! A checker for simple schemas, such as those of most tools, which take a few texts and numbers. It checks the JSON
 //! text of arguments without parsing it into a value first.
 
-#[cfg(any(test, not(feature = "schemas")))]
-use std::fmt;
-
 use mcp_proto::wire::RawJson;
+
+use super::{annotation::annotation, limits::MAX_ERRORS, types::Types};
+use crate::util::text_arguments::excerpt;
 
 /// A schema of an object whose only rules are the types of members and which of them are required.
 #[derive(Clone, Debug)]
@@ -15,34 +15,6 @@ pub(super) struct SimpleChecker {
     required: u64,
     is_closed: bool,
 }
-
-/// The types that a member may have: one bit for each of [`TYPES`].
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Types(u8);
-
-const TYPES: [&str; 7] = ["string", "number", "integer", "boolean", "null", "array", "object"];
-/// The indices of the types in [`TYPES`].
-const STRING: usize = 0;
-const NUMBER: usize = 1;
-const INTEGER: usize = 2;
-const BOOLEAN: usize = 3;
-const NULL: usize = 4;
-const ARRAY: usize = 5;
-const OBJECT: usize = 6;
-
-/// Keywords without effect on which values are valid.
-const ANNOTATION_KEYWORDS: [&str; 10] = [
-    "$comment",
-    "$schema",
-    "default",
-    "deprecated",
-    "description",
-    "examples",
-    "readOnly",
-    "title",
-    "writeOnly",
-    "x-mcp-header",
-];
 
 /// The dialect in which 1.0 is no integer.
 const DRAFT_4: &str = "http://json-schema.org/draft-04/schema";
@@ -62,7 +34,7 @@ impl SimpleChecker {
                 ("$schema", _) if value.clone().into_text().is_some_and(|text| text.starts_with(DRAFT_4)) => {
                     return None;
                 }
-                (annotation, _) if ANNOTATION_KEYWORDS.contains(&annotation) => {}
+                (keyword, _) if annotation(keyword).is_some_and(|kind| kind.has_text(&value)) => {}
                 _ => return None,
             }
         }
@@ -88,27 +60,29 @@ impl SimpleChecker {
         all_fit && text.is_object() && self.required & !seen == 0
     }
 
-    /// Checks a value. The error contains the location of the invalid part. Of several members of one name the last
+    /// Checks a value. The error contains the locations of invalid parts. Of several members of one name the last
     /// counts.
-    #[cfg(any(test, not(feature = "schemas")))]
     pub(super) fn check(&self, text: &RawJson<'_>) -> Result<(), String> {
         if !text.is_object() {
             return Err("the value is not of type \"object\"".into());
         }
+        let mut errors = Vec::new();
         for (index, (name, types)) in self.properties.iter().enumerate() {
             match text.members().filter(|(found, _)| found == name).last() {
-                None if self.required >> index & 1 == 1 => return Err(format!("{name:?} is a required property")),
-                Some((_, member)) if !types.has_value(&member) => {
-                    return Err(format!("the value is not of type {types} at /{}", escaped(name)));
+                None if self.required >> index & 1 == 1 => errors.push(format!("{name:?} is a required property")),
+                Some((_, member)) if !types.has_text(&member) => {
+                    errors.push(format!("the value is not of type {types} at /{}", escaped(name)));
                 }
                 _ => {}
             }
         }
-        let is_unknown = |name: &str| self.properties.iter().all(|(known, _)| known != name);
-        match text.members().map(|(name, _)| name).filter(|name| self.is_closed && is_unknown(name)).min() {
-            Some(name) => Err(format!("{name:?} is unexpected")),
-            None => Ok(()),
+        if self.is_closed {
+            let is_unknown = |name: &str| self.properties.iter().all(|(known, _)| known != name);
+            let unknown = text.members().map(|(name, _)| name).filter(|name| is_unknown(name));
+            errors.extend(unknown.take(MAX_ERRORS).map(|name| format!("{:?} is unexpected", excerpt(&name))));
         }
+        errors.truncate(MAX_ERRORS);
+        if errors.is_empty() { Ok(()) } else { Err(excerpt(&errors.join("; "))) }
     }
 }
 
@@ -116,7 +90,7 @@ impl SimpleChecker {
 fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
     let mut properties: Vec<(String, Types)> = Vec::new();
     for (name, schema) in schemas.members() {
-        let types = Types::of(&schema)?;
+        let types = types_of(&schema)?;
         match properties.binary_search_by(|(known, _)| known.as_str().cmp(&name)) {
             Ok(index) => properties[index].1 = types,
             // There is a bit for so many.
@@ -128,93 +102,49 @@ fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
 }
 
 /// A name as part of a JSON pointer (RFC 6901).
-#[cfg(any(test, not(feature = "schemas")))]
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }
 
-impl Types {
-    fn of(schema: &RawJson<'_>) -> Option<Self> {
-        let mut types = Self(u8::MAX);
-        if schema.get() == "true" {
-            return Some(types);
+/// Reads the types of a schema; `None` if it has other rules.
+fn types_of(schema: &RawJson<'_>) -> Option<Types> {
+    let mut types = Types::ALL;
+    if schema.get() == "true" {
+        return Some(types);
+    }
+    if !schema.is_object() {
+        return None;
+    }
+    for (keyword, value) in schema.members() {
+        match &*keyword {
+            "type" => types = Types::read(&value)?,
+            // A schema inside may be in another dialect.
+            "$schema" => return None,
+            keyword => annotation(keyword).filter(|kind| kind.has_text(&value)).map(drop)?,
         }
-        if !schema.is_object() {
-            return None;
-        }
-        for (keyword, value) in schema.members() {
-            if keyword == "type" {
-                let names = match value.clone().into_text() {
-                    Some(name) => vec![name.into_owned()],
-                    None => value.decode().ok().filter(|names: &Vec<_>| !names.is_empty())?,
-                };
-                types = names.iter().try_fold(Self(0), |types, name| Some(Self(types.0 | bit(name)?)))?;
-            } else if !ANNOTATION_KEYWORDS.contains(&&*keyword) {
-                return None;
-            }
-        }
-        Some(types)
     }
-
-    const fn contains(self, kind: usize) -> bool {
-        self.0 & 1 << kind != 0
-    }
-
-    /// Returns whether the JSON text of a value certainly has one of these types.
-    fn has(self, value: &str) -> bool {
-        self.contains(match value.as_bytes() {
-            [b'"', ..] => STRING,
-            [b't' | b'f', ..] => BOOLEAN,
-            [b'n', ..] => NULL,
-            [b'[', ..] => ARRAY,
-            [b'{', ..] => OBJECT,
-            // 1.0 is an integer, too, but not for sure.
-            number if self.contains(INTEGER) && !number.iter().any(|byte| matches!(byte, b'.' | b'e' | b'E')) => {
-                INTEGER
-            }
-            _ => NUMBER,
-        })
-    }
-
-    /// Returns whether a value has one of these types.
-    #[cfg(any(test, not(feature = "schemas")))]
-    fn has_value(self, value: &RawJson<'_>) -> bool {
-        let is_whole = || value.decode::<f64>().is_ok_and(|number| number.fract() == 0.0);
-        self.has(value.get()) || self.contains(INTEGER) && is_whole()
-    }
-}
-
-/// Returns the bit of a type.
-fn bit(name: &str) -> Option<u8> {
-    TYPES.iter().position(|known| *known == name).map(|index| 1 << index)
-}
-
-/// Writes the types as in the texts of errors.
-#[cfg(any(test, not(feature = "schemas")))]
-impl fmt::Display for Types {
-    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let mut between = "";
-        for (_, name) in TYPES.into_iter().enumerate().filter(|(kind, _)| self.contains(*kind)) {
-            write!(f, "{between}{name:?}")?;
-            between = " or ";
-        }
-        Ok(())
-    }
+    Some(types)
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::json_schema::Checker;
-    use mcp_proto::wire::{Json, JsonObject};
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    use crate::json_schema::common::CommonChecker;
+    #[cfg(feature = "json-schema")]
+    use crate::json_schema::full::FullChecker;
+    use mcp_proto::wire::Json;
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
+    use mcp_proto::wire::JsonObject;
     use serde_json::{Value, json};
 
     fn simple(schema: &Value) -> Option<SimpleChecker> {
         SimpleChecker::of(&RawJson::from(&Json::new(schema).expect("JSON")))
     }
 
+    #[cfg(any(feature = "schemas", feature = "json-schema"))]
     #[test]
-    fn simple_checker_agrees_with_full_checker() {
+    fn simple_checker_agrees_with_the_others() {
         let open = json!({
             "$schema": "https://json-schema.org/draft/2020-12/schema",
             "type": "object",
@@ -249,12 +179,16 @@ mod tests {
         ];
         for schema in [&open, &closed] {
             let simple = simple(schema).expect("it is simple");
-            let checker = Checker::of(&JsonObject::new(schema).expect("an object"), true).expect("it is valid");
+            let common = CommonChecker::new(schema, true).expect("it is valid");
+            #[cfg(feature = "json-schema")]
+            let full = FullChecker::new(schema, true).expect("it is valid");
             let check = |text: &str, is_doubtful: bool| {
                 let object = JsonObject::parse(text).expect("an object");
                 let object = RawJson::from(&object);
                 let value = serde_json::from_str(text).expect("JSON");
-                let fits = checker.check(&value).is_ok();
+                let fits = common.check(&value).is_ok();
+                #[cfg(feature = "json-schema")]
+                assert_eq!(full.check(&value).is_ok(), fits, "{text}");
                 assert_eq!(simple.check(&object).is_ok(), fits, "{text}");
                 assert_eq!(simple.fits(&object), fits && !is_doubtful, "{text}");
             };
@@ -285,6 +219,9 @@ mod tests {
     fn schemas_with_other_keywords_are_not_simple() {
         for property in [
             json!({ "type": "string", "minLength": 1 }),
+            json!({ "type": "string", "title": 1 }),
+            json!({ "type": ["string", "string"] }),
+            json!({ "type": "string", "$schema": "https://json-schema.org/draft/2020-12/schema" }),
             json!({ "type": "string", "format": "uri" }),
             json!({ "enum": ["a"] }),
             json!({ "$ref": "#/$defs/a" }),
@@ -321,6 +258,11 @@ mod tests {
             (json!({"n": 1.5}), "the value is not of type \"integer\" at /n"),
             (json!({"n": 1, "a/b": 2}), "the value is not of type \"string\" or \"null\" at /a~1b"),
             (json!({"n": 1, "c": 2}), "\"c\" is unexpected"),
+            (
+                json!({"a/b": 1, "c": 2}),
+                "the value is not of type \"string\" or \"null\" at /a~1b; \"n\" is a required property; \
+                 \"c\" is unexpected",
+            ),
         ] {
             let value = Json::new(&value).expect("JSON");
             assert_eq!(simple.check(&RawJson::from(&value)), Err(why.into()));

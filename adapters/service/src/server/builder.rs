@@ -59,8 +59,11 @@ pub struct ServiceBuilder<S = ()> {
     masks_failures: bool,
     entries: CatalogUpdate,
     routes: Routes,
-    mounted: Vec<(String, Service)>,
+    mounted: Vec<Mount>,
 }
+
+/// Mounts a service. Only a program that mounts services links the code for that, which handles items of all types.
+type Mount = Box<dyn FnOnce(&Service) -> Result<(), RegisterError> + Send + Sync>;
 
 impl ServiceBuilder {
     pub(super) fn new(name: String, version: String) -> Self {
@@ -219,7 +222,8 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
 
     /// Offers the items of another service under a prefix, as [`Service::mount`] does.
     pub fn mount(mut self, prefix: impl Into<String>, service: &Service) -> Self {
-        self.mounted.push((prefix.into(), service.clone()));
+        let (prefix, service) = (prefix.into(), service.clone());
+        self.mounted.push(Box::new(move |whole| whole.mount(&prefix, &service)));
         self
     }
 
@@ -411,8 +415,8 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             clients: Default::default(),
             composition: Default::default(),
         }));
-        for (prefix, mounted) in &self.mounted {
-            service.mount(prefix, mounted)?;
+        for mount in self.mounted {
+            mount(&service)?;
         }
         if let Some(store) = service.tasks().store() {
             store.attach(LocalTasks::new(&service.0.shared_tasks));

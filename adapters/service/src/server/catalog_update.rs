@@ -195,7 +195,7 @@ impl Register for Skill {
 
     fn prepare(self: Box<Self>, into: &mut Vec<Change>) -> Result<(), RegisterError> {
         let ExpandedSkill { skills, files } = self.publish()?;
-        into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill))));
+        into.extend(skills.into_iter().map(|skill| Change::List(Box::new(skill), Routes::enable_skills)));
         into.extend(files.into_iter().map(|file| Change::Add(file.into())));
         Ok(())
     }
@@ -215,9 +215,9 @@ pub struct CatalogUpdate(Vec<Change>);
 enum Change {
     Add(Registration),
     Remove(Kind, String),
-    /// A skill; its files are added one by one.
+    /// A skill, and the function that enables the requests about skills. Its files are added one by one.
     #[cfg(feature = "skills")]
-    List(Box<SkillEntry>),
+    List(Box<SkillEntry>, fn(&Routes)),
     /// Removes a file of a skill, together with the skill.
     #[cfg(feature = "skills")]
     RemoveFile(String),
@@ -230,7 +230,7 @@ impl Change {
             Self::Add(entry) => (entry.0.key(), true),
             Self::Remove(kind, name) => ((*kind, name.as_str()), false),
             #[cfg(feature = "skills")]
-            Self::List(skill) => ((Kind::Skill, &skill.about.uri), true),
+            Self::List(skill, _) => ((Kind::Skill, &skill.about.uri), true),
             #[cfg(feature = "skills")]
             Self::RemoveFile(uri) => ((Kind::Resource, uri), false),
         }
@@ -322,8 +322,8 @@ impl Catalog {
                 Change::Add(Registration(entry)) => entry.insert(self, routes),
                 Change::Remove(kind, name) => self.remove(kind, &name),
                 #[cfg(feature = "skills")]
-                Change::List(skill) => {
-                    routes.enable_skills();
+                Change::List(skill, enable) => {
+                    enable(routes);
                     self.skills.insert(&key.1, Arc::from(skill))
                 }
                 #[cfg(feature = "skills")]
@@ -347,7 +347,7 @@ impl Catalog {
             match change {
                 Change::Remove(Kind::Skill, uri) => {
                     let added = all.iter().rev().find_map(|change| match change {
-                        Change::List(skill) if skill.about.uri == uri => Some(&**skill),
+                        Change::List(skill, _) if skill.about.uri == uri => Some(&**skill),
                         _ => None,
                     });
                     let Some(skill) = added.or_else(|| self.skills.get(&uri).map(|skill| &**skill)) else { continue };

@@ -147,8 +147,9 @@ impl<S: HandlerState> Tool<S> {
     /// proxies that route requests. A call whose headers differ from its arguments is refused.
     ///
     /// Arguments are checked against the schema. Without the feature `schemas` it can only contain the types of the
-    /// members of an object, which of them are required, and whether others are allowed: registering a tool with
-    /// another schema fails.
+    /// members of an object, which of them are required, and whether others are allowed. With it, it can contain the
+    /// keywords in common use, and with the feature `json-schema` all: see [`OutputSchema`](crate::OutputSchema).
+    /// Registering a tool with another schema fails, and the error names the feature.
     #[must_use]
     pub fn with_schema<G, H>(name: impl Into<String>, schema: JsonObject, handler: H) -> Self
     where
@@ -253,8 +254,8 @@ impl<S: HandlerState> Tool<S> {
     /// results were objects: clients of a session get no schema without `"type": "object"` at its root, and other
     /// structured results only as text. A handler that returns `Structured` data has a schema already.
     ///
-    /// Results are checked against it before they are sent. Without the feature `schemas` it has the same limits as the
-    /// schema of [arguments](Self::with_schema).
+    /// Results are checked against it before they are sent. It has the same keywords as the schema of
+    /// [arguments](Self::with_schema).
     #[must_use]
     pub fn output_schema(mut self, schema: JsonObject) -> Self {
         self.about.output_schema = Some(schema);

@@ -137,6 +137,7 @@ fn generated_schemas_match_expected_json() {
     ];
     for (tool, schema) in golden {
         assert_eq!(tool["inputSchema"], schema);
+        #[cfg(feature = "json-schema")]
         assert!(jsonschema::meta::is_valid(&schema));
     }
     let stop = listed(Tool::new("a", |_: Stop| ()));
@@ -199,6 +200,7 @@ fn schemas_of_users_are_sent_byte_for_byte() {
 
 // req: SCHEMA-001 SCHEMA-002 SCHEMA-003 SCHEMA-004
 // req: M-SCHEMA-001 M-SCHEMA-002 M-SCHEMA-003 M-SCHEMA-004 M-SCHEMA-006
+#[cfg(feature = "json-schema")]
 #[test]
 fn schemas_follow_their_declared_dialect() {
     let tool = |schema: Value| {
@@ -315,6 +317,50 @@ fn evil_patterns_are_checked_in_bounded_time() {
     let start = std::time::Instant::now();
     assert!(schema.check(&CallToolResult { structured_content: Some(content), ..CallToolResult::new([]) }).is_err());
     assert!(start.elapsed() < std::time::Duration::from_secs(2));
+}
+
+/// A rule is never left out: without the feature for all keywords, a schema with another one is refused.
+#[cfg(not(feature = "json-schema"))]
+#[test]
+fn schemas_that_need_the_feature_are_refused_by_its_name() {
+    #[derive(Deserialize, JsonSchema)]
+    struct Name {
+        #[allow(dead_code, reason = "only its schema is used")]
+        #[schemars(regex(pattern = r"^\p{L}+$"))]
+        name: String,
+    }
+    let schema = object(&json!({"type": "object", "properties": {"a": {"contains": {}, "minContains": 2}}}));
+    for (tool, keyword) in [
+        (Tool::new("a", |_: Name| ()), "\"pattern\" at /properties/name"),
+        (Tool::with_schema("a", schema.clone(), |_: Value| ()), "\"minContains\" at /properties/a"),
+        (Tool::new("a", || json!({})).output_schema(schema.clone()), "\"minContains\" at /properties/a"),
+    ] {
+        let refused = Service::builder("test", "1").tool(tool).build().expect_err("it says too much").to_string();
+        assert!(refused.contains(keyword), "{refused}");
+        assert!(refused.contains("the feature `json-schema` of mcp-service"), "{refused}");
+    }
+    let listed = ListedTool { output_schema: Some(schema), ..ListedTool::new("a", JsonObject::empty()) };
+    let refused = OutputSchema::of(&listed).expect_err("it says too much").to_string();
+    assert!(refused.contains("the feature `json-schema` of mcp-service"), "{refused}");
+}
+
+#[test]
+fn all_wrong_arguments_of_a_type_are_reported() {
+    let service = Service::builder("test", "1").tool(Tool::new("trip", |trip: Trip| trip.town)).build();
+    let pair = Pair::simple(&service.expect("a good service"));
+    let arguments = json!({"days": 300, "by": "plane", "stops": [{"name": 1}, {}], "notes": {"a": "b"}});
+    let result = pair.send_request("tools/call", json!({"name": "trip", "arguments": arguments})).expect("a result");
+    let text = result["content"][0]["text"].as_str().unwrap_or_default();
+    for part in [
+        "\"town\" is a required property",
+        "greater than 255 at /days",
+        "none of \"train\", \"bike\" at /by",
+        "not of type \"string\" at /stops/0/name",
+        "\"name\" is a required property at /stops/1",
+        "not of type \"number\" at /notes/a",
+    ] {
+        assert!(text.contains(part), "{part}: {text}");
+    }
 }
 
 #[test]

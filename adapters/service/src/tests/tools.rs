@@ -191,7 +191,7 @@ fn structured_results_match_their_output_schema() {
 }
 
 /// A service with a schema that cannot be checked is refused.
-#[cfg(not(feature = "schemas"))]
+#[cfg(not(any(feature = "schemas", feature = "json-schema")))]
 #[test]
 fn rejects_schemas_the_simple_checker_cannot_check() {
     let lists = object(&json!({"type": "object", "properties": {"a": {"type": "array", "items": {"type": "string"}}}}));
@@ -204,7 +204,7 @@ fn rejects_schemas_the_simple_checker_cannot_check() {
 }
 
 // req: M-TOOL-013 M-TOOL-014 M-TOOL-016
-#[cfg(feature = "schemas")]
+#[cfg(any(feature = "schemas", feature = "json-schema"))]
 #[test]
 fn structured_results_of_any_type_need_the_revision() {
     let numbers = object(&json!({"type": "array", "items": {"type": "integer"}}));

@@ -1,0 +1,16 @@
+//! A server on smol as the README shows it, over standard input and output.
+
+#[path = "../../ten-lines.rs"]
+mod ten_lines;
+
+use mcp_service::{Service, Tool};
+use ten_lines::Echo;
+
+async fn echo(echo: Echo) -> String {
+    echo.message
+}
+
+fn main() -> Result<(), Box<dyn std::error::Error>> {
+    let service = Service::builder("echo", "1.0.0").tool(Tool::new_async("echo", echo)).build()?;
+    Ok(smol::block_on(mcp_smol::serve_stdio(&service))?)
+}
