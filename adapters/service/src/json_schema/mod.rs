@@ -156,29 +156,22 @@ const DIALECTS: [&str; 8] = [
 /// The compiled output schema of a tool, for checking its structured results.
 ///
 /// Compiling a schema takes longer than checking a result, so keep this as long as the tool. Which keywords it may
-/// have
-/// depends on the features of this crate:
+/// have depends on the features of this crate:
 ///
 /// - none: the types of an object's members, and which of them are required
 /// - `schemas`: those in common use, in the dialects draft 7, 2019-09 and 2020-12. These are `type`, `enum`, `const`,
-///   the
-///   limits of numbers, lengths and counts, `multipleOf` a whole number, `pattern` without look-around and properties
-///   of
-///   Unicode, `properties`, `patternProperties`, `additionalProperties`, `unevaluatedProperties`, `propertyNames`,
-///   `required`, `dependentRequired`, `items`, `prefixItems`, `contains`, `uniqueItems`, `allOf`, `anyOf`, `oneOf`,
-///   `not`,
-///   `if` with `then` and `else`, and `$ref` to a place in the schema.
-/// - `json-schema`: all of these dialects, and of drafts 4 and 6
+///   the limits of numbers, lengths and counts, `multipleOf` a whole number, `pattern` without look-around and
+///   properties of Unicode, `properties`, `patternProperties`, `additionalProperties`, `unevaluatedProperties`,
+///   `propertyNames`, `required`, `dependentRequired`, `items`, `prefixItems`, `contains`, `uniqueItems`, `allOf`,
+///   `anyOf`, `oneOf`, `not`, `if` with `then` and `else`, and `$ref` to a place in the schema. `format` is no rule.
+/// - `json-schema`: all of these dialects, and of drafts 4 and 6. `format` is a rule in draft 7 and before.
 ///
 /// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, references that lead to the
-/// same
-/// schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more than
-/// 64
-/// patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas, two
-/// schemas of one name, and always patterns with look-around: they could take time without bound.
+/// same schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more
+/// than 64 patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas,
+/// two schemas of one name, and always patterns with look-around: they could take time without bound.
 ///
-/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in
-/// it,
+/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it,
 /// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);

@@ -246,7 +246,8 @@ impl<'a> Compiler<'a> {
                 "$anchor" if value.is_string() && self.dialect != Dialect::Draft7 => {}
                 name if UNCOMMON.contains(&name) => return Err(place.uncommon(keyword)),
                 "format" | "contentEncoding" | "contentMediaType" => {
-                    if self.dialect == Dialect::Draft7 {
+                    // Draft 7 lets a checker decide whether these are rules. The checker of all keywords has them.
+                    if self.dialect == Dialect::Draft7 && cfg!(feature = "json-schema") {
                         return Err(place.uncommon(keyword));
                     }
                     value.as_str().ok_or_else(|| place.invalid(keyword))?;

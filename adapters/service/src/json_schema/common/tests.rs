@@ -35,6 +35,7 @@ fn uncommon_keywords_are_refused_by_name() {
         (json!({"$anchor": "a", "properties": {"b": {"$ref": "#a"}}}), "$ref", "/properties/b"),
         (json!({"$schema": "http://json-schema.org/draft-04/schema"}), "$schema", "its root"),
         (json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}]}), "items", "its root"),
+        #[cfg(feature = "json-schema")]
         (json!({"$schema": "http://json-schema.org/draft-07/schema#", "format": "uri"}), "format", "its root"),
         (
             json!({"$schema": "http://json-schema.org/draft-07/schema#", "$ref": "#/definitions/a", "minimum": 1,
