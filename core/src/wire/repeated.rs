@@ -35,17 +35,18 @@ pub(crate) enum RunPlace {
 
 impl RepeatedMembers {
     /// Returns the members with these names in `object`, which was accepted as a part of a message. Returns `None` if
-    /// they are not at this place, if a name has escapes, or if the members are too many or too long.
+    /// they are not at this place, if one is missing, if a name has escapes, or if the members are too long: without one
+    /// of them, a later object with the others could have it as well.
     pub(crate) fn of(object: &str, names: &[&str], at: RunPlace) -> Option<Self> {
         let (mut run, mut bits) = (Run::default(), 0);
         let (mut from, mut to, mut is_behind) = (0, 0, false);
-        let mut fits = true;
+        let (mut fits, mut found) = (true, 0_u32);
         walk(object, |name, value| {
-            let is_one = names.iter().any(|known| name.is(known));
-            if !is_one {
+            let Some(index) = names.iter().position(|known| name.is(known)) else {
                 is_behind = to > 0;
                 return at == RunPlace::Together;
-            }
+            };
+            found |= 1 << index;
             let (Some(name_at), Some(value_at)) =
                 (place(name.written().as_bytes(), object.as_bytes()), place(value.as_bytes(), object.as_bytes()))
             else {
@@ -60,7 +61,11 @@ impl RepeatedMembers {
             bits |= sole::bit(name.written().as_bytes());
             fits
         });
-        (fits && to > 0).then(|| Self { text: object.as_bytes()[from..to].into(), names: bits, run })
+        (fits && found == (1 << names.len()) - 1).then(|| Self {
+            text: object.as_bytes()[from..to].into(),
+            names: bits,
+            run,
+        })
     }
 
     /// Returns the text of the members.
@@ -236,7 +241,8 @@ mod tests {
         let of = |object: &str| RepeatedMembers::of(object, &["a", "b"], RunPlace::Together);
         for (object, is_one) in [
             (r#"{"x":1,"a":1,"b":2,"y":3}"#, true),
-            (r#"{"a":1}"#, true),
+            (r#"{"a":1}"#, false),
+            (r#"{"b":1,"a":1}"#, true),
             (r#"{"a":1,"x":2,"b":3}"#, false),
             (r#"{"a":1,"\u0062":3}"#, false),
             (r#"{"x":1}"#, false),

@@ -23,11 +23,13 @@ const TOKEN: &str = r#""progressToken":"a,b""#;
 
 /// Returns texts of `_meta`, valid and invalid ones.
 fn metas() -> Vec<String> {
-    let members: [&[&str]; 18] = [
+    let members: [&[&str]; 20] = [
         &[VERSION, INFO, NONE],
         &[VERSION, INFO, TASKS],
         &[VERSION, OTHER_INFO, NONE],
         &[VERSION, NONE],
+        &[VERSION, NONE, INFO],
+        &[INFO, VERSION, NONE],
         &[VERSION, INFO],
         &[INFO, NONE],
         &[OTHER_VERSION, INFO, NONE],
@@ -106,6 +108,9 @@ fn requests_have_the_same_effect_after_any_other() {
 fn results_have_the_same_effect_after_any_other() {
     let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
     let complete = r#""resultType":"complete""#;
+    // Their `resultType` is behind other members.
+    let behind = [r#""content":[],"resultType":"complete""#, r#""requestState":"s","resultType":"input_required""#];
+    let behind = behind.into_iter().chain([r#""content":[],"resultType":"task""#, r#""content":[],"resultType":5"#]);
     let results = [
         format!("{{{complete},{info},\"content\":[]}}"),
         format!("{{{complete},{info}}}"),
@@ -120,6 +125,7 @@ fn results_have_the_same_effect_after_any_other() {
         format!("{{\"content\":[],{complete},{info}}}"),
         String::from("{}"),
     ];
+    let results: Vec<_> = results.into_iter().chain(behind.map(|rest| format!("{{{info},{rest}}}"))).collect();
     let client = || Harness::modern_client_with(full_client());
     let effect = |client: &mut Harness<_>, result: &str| {
         let id = client.call_with("tools/call", RequestOptions::no_timeout()).as_u64();

@@ -9,7 +9,7 @@ use crate::{
 };
 
 /// The parts that messages of the peer have in common with earlier ones. They take a few KiB at most, and are freed
-/// when the connection is idle or ends.
+/// with the connection, or before that if it shrinks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepeatedParts {
     /// The description that the client has sent last (servers).

@@ -34,7 +34,7 @@ impl TaskCommand {
             Self::Respond(responses) => {
                 let responses: Vec<_> = responses
                     .iter()
-                    .map(|(key, response)| format!("{}:{}", Value::from(&*key), response.get()))
+                    .map(|(key, response)| format!("{}:{}", Value::from(key), response.get()))
                     .collect();
                 format!("{{{}}}", responses.join(","))
             }
@@ -95,7 +95,7 @@ impl Tasks {
 
 impl TaskTable for Tasks {
     fn record(&self, id: &str) -> Option<TaskRecord> {
-        Some(self.record_of(&*self.any(id)?))
+        self.any(id).map(|task| self.record_of(&task))
     }
 
     fn handle(&self, id: &str, command: &str) {
