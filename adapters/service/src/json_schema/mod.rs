@@ -8,7 +8,7 @@
 //! - [`simple`]: the types of members, and which of them are required. It reads JSON text and is always there.
 //! - `common`: the keywords in common use, which schemas of types have. It takes the feature `schemas` or
 //!   `json-schema`.
-//! - `full`: all keywords, patterns for example. It takes the feature `json-schema`, which adds 46 crates.
+//! - `full`: all keywords. It takes the feature `json-schema`, which adds 46 crates.
 //!
 //! Without the feature that it takes, a schema is refused when it is registered.
 
@@ -171,8 +171,9 @@ const DIALECTS: [&str; 8] = [
 /// than 64 patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas,
 /// two schemas of one name, and always patterns with look-around: they could take time without bound.
 ///
-/// The work of a check is bounded too: 200 million steps. A step is one schema for one part of a result (a value in it,
-/// or 64 bytes of a text), or one state of a pattern for one byte of all texts and names.
+/// The work of a check is bounded too: 200 million steps, and 512 schemas that apply each other. A step is one schema for
+/// one part of a result (a value in it, or 64 bytes of a text), or 16 bytes of a compiled pattern for one byte of all
+/// texts and names.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 

@@ -16,7 +16,7 @@ pub(super) const TOO_LONG: &str = "the value takes too long to check";
 pub(super) const TOO_DEEP: &str = "the value is nested too deeply";
 
 /// How many schemas may be open at once. Each takes some of the stack.
-pub(super) const MAX_OPEN: u32 = 1024;
+pub(super) const MAX_OPEN: u32 = 512;
 /// The steps of an entry in the table of results, which takes memory.
 const STEPS_OF_RESULT: u64 = 256;
 
@@ -42,7 +42,7 @@ impl<'a> Check<'a> {
     }
 
     /// Takes steps, and returns whether there are enough.
-    fn take(&mut self, steps: u64) -> bool {
+    pub(super) fn take(&mut self, steps: u64) -> bool {
         match self.steps.checked_sub(steps) {
             Some(steps) => self.steps = steps,
             None => self.stopped = Some(TOO_LONG),
@@ -125,6 +125,11 @@ impl<'a> Check<'a> {
     /// Returns whether a schema that holds for an object, or one that it applies to it, has a schema for a member. The
     /// schema `top` asks for its own rules.
     pub(super) fn evaluates(&mut self, id: Id, top: Id, value: &Value, name: &str, open: u32) -> bool {
+        if open >= MAX_OPEN {
+            self.stopped = Some(TOO_DEEP);
+            return false;
+        }
+        let open = open + 1;
         self.take(1)
             && self.rules(id).iter().any(|rule| match rule {
                 Rule::Members(members) => self.take(members.steps(name)) && members.of(name).next().is_some(),

@@ -15,6 +15,12 @@ use super::{
 /// How deep schemas may be nested, or refer to each other for the same value. Each level takes some of the stack.
 const MAX_LEVELS: u32 = 256;
 
+/// The most memory that the patterns of a schema take, in bytes.
+const MAX_PATTERN_BYTES: usize = 4 << 20;
+
+/// The number of steps that a check of the application's schema may take: some seconds.
+const MAX_OWN_STEPS: u64 = 5 * MAX_STEPS;
+
 /// The reason for which a schema cannot be compiled.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(in crate::json_schema) enum CompileError {
@@ -25,6 +31,8 @@ pub(in crate::json_schema) enum CompileError {
     /// A schema that is applied to a value because it is applied to that value.
     Circle,
     TooDeep,
+    /// The patterns take too much memory.
+    TooManyPatterns,
 }
 
 impl fmt::Display for CompileError {
@@ -40,6 +48,7 @@ impl fmt::Display for CompileError {
             }
             Self::Circle => f.write_str("the schema is applied to a value because it is applied to it"),
             Self::TooDeep => write!(f, "the schema has more than {MAX_LEVELS} levels"),
+            Self::TooManyPatterns => write!(f, "the patterns of the schema take more than {MAX_PATTERN_BYTES} bytes"),
         }
     }
 }
@@ -128,12 +137,13 @@ struct Compiler<'a> {
     known: HashMap<*const Value, Id>,
     /// Schemas that references lead to, which are compiled later.
     waiting: Vec<(Id, &'a Value, &'a str)>,
-    has_choices: bool,
     has_references: bool,
+    /// The memory of the patterns so far, in bytes.
+    pattern_bytes: usize,
 }
 
 impl CommonChecker {
-    /// Compiles a schema of the application, or one of a peer, whose checks are limited.
+    /// Compiles a schema of the application, or one of a peer, whose checks may take fewer steps.
     pub(in crate::json_schema) fn new(schema: &Value, is_ours: bool) -> Result<Self> {
         let root = Place { outer: None, name: "", level: 0 };
         let dialect = Dialect::of(schema).ok_or_else(|| root.uncommon("$schema"))?;
@@ -142,10 +152,9 @@ impl CommonChecker {
         while let Some((id, schema, reference)) = compiler.waiting.pop() {
             compiler.fill(id, schema, &Place { outer: None, name: reference, level: 0 })?;
         }
-        let Compiler { nodes, has_choices, has_references, .. } = compiler;
-        let keeps_results = has_choices && has_references;
-        let limit = if is_ours { u64::MAX } else { MAX_STEPS };
-        let checker = Self { nodes, keeps_results, limit };
+        let Compiler { nodes, has_references, .. } = compiler;
+        let limit = if is_ours { MAX_OWN_STEPS } else { MAX_STEPS };
+        let checker = Self { nodes, keeps_results: has_references, limit };
         checker.reject_circles()?;
         Ok(checker)
     }
@@ -193,7 +202,7 @@ fn in_place(rule: &Rule) -> Vec<Id> {
 impl<'a> Compiler<'a> {
     fn new(root: &'a Value, dialect: Dialect) -> Self {
         let (nodes, known, waiting) = (Vec::new(), HashMap::new(), Vec::new());
-        Self { root, dialect, nodes, known, waiting, has_choices: false, has_references: false }
+        Self { root, dialect, nodes, known, waiting, has_references: false, pattern_bytes: 0 }
     }
 
     /// Compiles a schema at a place, once.
@@ -264,21 +273,7 @@ impl<'a> Compiler<'a> {
                 }
             }
         }
-        for keyword in ASSERTIONS {
-            let Some(value) = keywords.get(keyword) else { continue };
-            if keyword == "dependentRequired" && self.dialect == Dialect::Draft7 {
-                return Err(place.uncommon(keyword));
-            }
-            // Other divisors take arithmetic that is not binary, and other patterns take another engine.
-            let is_uncommon = || match keyword {
-                "multipleOf" => value.as_f64().is_some_and(|divisor| divisor > 0.0),
-                keyword => keyword == "pattern" && value.is_string(),
-            };
-            rules.push(assertion(keyword, value).ok_or_else(|| match is_uncommon() {
-                true => place.uncommon(keyword),
-                false => place.invalid(keyword),
-            })?);
-        }
+        self.assertions(keywords, place, &mut rules)?;
         self.members(keywords, place, &mut rules)?;
         self.items(keywords, place, &mut rules)?;
         self.choices(keywords, place, &mut rules)?;
@@ -337,7 +332,7 @@ impl<'a> Compiler<'a> {
             let inner = place.inner("patternProperties");
             for (pattern, schema) in value.as_object().ok_or_else(|| place.invalid("patternProperties"))? {
                 let id = self.schema(schema, &inner.inner(pattern))?;
-                members.patterns.push((Pattern::new(pattern).ok_or_else(|| place.uncommon("patternProperties"))?, id));
+                members.patterns.push((self.pattern(pattern, "patternProperties", place)?, id));
             }
         }
         members.others = self.optional("additionalProperties", keywords, place)?;
@@ -367,8 +362,36 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
+    /// Compiles the keywords without schemas in them.
+    fn assertions(&mut self, keywords: &Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
+        for keyword in ASSERTIONS {
+            let Some(value) = keywords.get(keyword) else { continue };
+            if keyword == "dependentRequired" && self.dialect == Dialect::Draft7 {
+                return Err(place.uncommon(keyword));
+            }
+            if keyword == "pattern" {
+                let text = value.as_str().ok_or_else(|| place.invalid(keyword))?;
+                rules.push(Rule::Pattern(self.pattern(text, keyword, place)?, text.to_owned()));
+                continue;
+            }
+            // Other divisors take arithmetic that is not binary.
+            let is_uncommon = || keyword == "multipleOf" && value.as_f64().is_some_and(|divisor| divisor > 0.0);
+            rules.push(assertion(keyword, value).ok_or_else(|| match is_uncommon() {
+                true => place.uncommon(keyword),
+                false => place.invalid(keyword),
+            })?);
+        }
+        Ok(())
+    }
+
+    /// Compiles a pattern of a keyword. Other patterns than those in common use take another engine.
+    fn pattern(&mut self, text: &str, keyword: &str, place: &Place<'_>) -> Result<Box<Pattern>> {
+        let pattern = Pattern::new(text).ok_or_else(|| place.uncommon(keyword))?;
+        self.pattern_bytes += pattern.size();
+        if self.pattern_bytes > MAX_PATTERN_BYTES { Err(CompileError::TooManyPatterns) } else { Ok(Box::new(pattern)) }
+    }
+
     fn choices(&mut self, keywords: &'a Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
-        let before = rules.len();
         for (keyword, rule) in [("allOf", Rule::All as fn(_) -> _), ("anyOf", Rule::Any), ("oneOf", Rule::One)] {
             if keywords.contains_key(keyword) {
                 rules.push(rule(self.list(keyword, keywords, place)?));
@@ -379,7 +402,6 @@ impl<'a> Compiler<'a> {
             ["if", "then", "else"].map(|keyword| self.optional(keyword, keywords, place));
         let (condition, then, otherwise) = (condition?, then?, otherwise?);
         rules.extend(condition.map(|condition| Rule::If { condition, then, otherwise }));
-        self.has_choices |= rules.len() > before;
         Ok(())
     }
 
@@ -448,7 +470,6 @@ fn assertion(keyword: &str, value: &Value) -> Option<Rule> {
         "maxProperties" => count(Counted::Members, false),
         "minLength" => count(Counted::Characters, true),
         "maxLength" => count(Counted::Characters, false),
-        "pattern" => value.as_str().and_then(|text| Some(Rule::Pattern(Pattern::new(text)?, text.to_owned()))),
         "required" => names(value).map(Rule::Required),
         "dependentRequired" => {
             let all = value.as_object()?.iter().map(|(name, needed)| Some((name.clone(), names(needed)?)));

@@ -159,11 +159,17 @@ impl<'a> Explainer<'a> {
             }
             Rule::Members(schemas) => {
                 for (name, member) in members {
+                    if self.is_done() || !self.check.take(schemas.steps(name)) {
+                        return;
+                    }
                     schemas.of(name).for_each(|id| self.explain_member(id, name, member, place, open));
                 }
             }
             Rule::Unevaluated { of, schema } => {
                 for (name, member) in members {
+                    if self.is_done() {
+                        return;
+                    }
                     if !self.check.evaluates(*of, *of, value, name, open) {
                         self.explain_member(*schema, name, member, place, open);
                     }

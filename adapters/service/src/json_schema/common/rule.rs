@@ -11,7 +11,7 @@ pub(super) type Id = u32;
 #[derive(Clone, Debug)]
 pub(in crate::json_schema) struct CommonChecker {
     pub(super) nodes: Vec<Node>,
-    /// Whether results for references are kept: there are references, and choices that may lead to one several times.
+    /// Whether results for references are kept: there are references, and several rules may lead to one.
     pub(super) keeps_results: bool,
     /// The number of steps that a check may take.
     pub(super) limit: u64,
@@ -38,7 +38,7 @@ pub(super) enum Rule {
     },
     MultipleOf(u64),
     /// The text has a part that matches. The text of the pattern is for errors.
-    Pattern(Pattern, String),
+    Pattern(Box<Pattern>, String),
     Count {
         counted: Counted,
         limit: u64,
@@ -87,7 +87,7 @@ pub(super) struct Members {
     /// Ordered by name.
     pub(super) known: Vec<(String, Id)>,
     /// For names that match a pattern.
-    pub(super) patterns: Vec<(Pattern, Id)>,
+    pub(super) patterns: Vec<(Box<Pattern>, Id)>,
     /// The schema of the members without one.
     pub(super) others: Option<Id>,
 }

@@ -255,7 +255,7 @@ fn checks_with_schemas_of_peers_are_limited() {
     let many: Vec<_> = (0..300).map(|_| json!({"minLength": 0})).collect();
     let schema = json!({"type": "array", "items": {"allOf": many}});
     assert_eq!(CommonChecker::new(&schema, false).expect("a good schema").limit, MAX_STEPS);
-    assert_eq!(common(&schema).limit, u64::MAX);
+    assert_eq!(common(&schema).limit, 5 * MAX_STEPS);
     let (small, large) = (json!(vec!["x"; 10]), json!(vec!["x"; 1_000]));
     assert_eq!(limited(&schema, 100_000).check(&small), Ok(()));
     assert_eq!(limited(&schema, 100_000).check(&large), Err(TOO_LONG.into()));
@@ -279,6 +279,45 @@ fn checks_with_schemas_of_peers_are_limited() {
             result == Err(TOO_LONG.into()) || schema["uniqueItems"] == true && result.is_err(),
             "{schema}: {result:?}"
         );
+    }
+}
+
+// A level of references that was not counted, and members that several rules check, took the stack or time without end.
+#[test]
+fn evaluated_members_and_overlapping_rules_are_bounded() {
+    let mut definitions = json!({"d240": {"anyOf": [true, {"properties": {"a": {"$ref": "#"}}}]}});
+    for level in 0..240 {
+        definitions[format!("d{level}")] = json!({"$ref": format!("#/$defs/d{}", level + 1)});
+    }
+    let chain = json!({"$ref": "#/$defs/d0", "unevaluatedProperties": true, "$defs": definitions});
+    let deep = |levels: usize| (0..levels).fold(json!({}), |inner, _| json!({"a": inner}));
+    let check = {
+        let (chain, value) = (CommonChecker::new(&chain, false), deep(120));
+        move || chain.map(|chain| chain.check(&value).is_ok())
+    };
+    let thread = std::thread::Builder::new().stack_size(1 << 20).spawn(check).expect("a thread");
+    let _ = thread.join().expect("it does not overflow the stack");
+    for schema in [
+        json!({"type": "object", "properties": {"a": {"$ref": "#"}}, "patternProperties": {"a": {"$ref": "#"}}}),
+        json!({"properties": {"a": {"$ref": "#"}}, "allOf": [{"properties": {"a": {"$ref": "#"}}}]}),
+    ] {
+        assert_eq!(common(&schema).check(&deep(60)), Ok(()), "{schema}");
+    }
+    let arrays = (0..60).fold(json!([1]), |inner, _| json!([inner]));
+    let schema = json!({"items": {"$ref": "#"}, "contains": {"$ref": "#"}});
+    assert_eq!(common(&schema).check(&arrays), Ok(()));
+}
+
+#[test]
+fn patterns_of_a_schema_are_bounded_together() {
+    let many: Vec<_> = (0..10_000).map(|number| json!({"pattern": format!("{number}a{{665}}")})).collect();
+    assert_eq!(CommonChecker::new(&json!({"anyOf": many}), false).err(), Some(CompileError::TooManyPatterns));
+    // Classes count with each of their ranges.
+    let class: String = (0..3_000).filter_map(|number| char::from_u32(0x4000 + 2 * number)).collect();
+    let nested = "((((((a{2000}){2000}){2000}){2000}){2000}){2000}){2000}";
+    for pattern in [nested, &format!("[{class}]{{665}}"), &"(a|b){9}".repeat(9_000)] {
+        let refused = CommonChecker::new(&json!({"pattern": pattern}), false).err();
+        assert!(matches!(refused, Some(CompileError::Uncommon(..))), "{pattern:.20}: {refused:?}");
     }
 }
 
