@@ -35,8 +35,8 @@ pub(crate) enum RunPlace {
 
 impl RepeatedMembers {
     /// Returns the members with these names in `object`, which was accepted as a part of a message. Returns `None` if
-    /// they are not at this place, if one is missing, if a name has escapes, or if the members are too long: without one
-    /// of them, a later object with the others could have it as well.
+    /// they are not at this place, if one is missing, if a name has escapes, or if the members are too long. Without
+    /// one of them, a later object with the others could have it as well.
     pub(crate) fn of(object: &str, names: &[&str], at: RunPlace) -> Option<Self> {
         let (mut run, mut bits) = (Run::default(), 0);
         let (mut from, mut to, mut is_behind) = (0, 0, false);
