@@ -365,7 +365,7 @@ fn hostile_documents_are_bounded() {
     let same = one(chain(2, &|n| json!({"allOf": [link((n + 1) % 2)]})));
     assert!(matches!(refused(&same, "the same value"), Some(Refusal::Schema(_))));
     let doubling = one(chain(41, &|n| if n < 40 { json!({"allOf": [link(n + 1), link(n + 1)]}) } else { json!({}) }));
-    assert!(matches!(refused(&doubling, "doubling"), Some(Refusal::Schema(_))));
+    assert_eq!(refused(&doubling, "doubling"), None);
     let pattern = one(chain(1, &|_| json!({"type": "string", "pattern": "^(\\w{4000}){10}$"})));
     assert!(matches!(refused(&pattern, "a pattern"), Some(Refusal::Schema(_))));
     let wide = one(chain(10_000, &|n| if n < 9_999 { json!({"items": link(n + 1)}) } else { json!({}) }));

@@ -303,6 +303,14 @@ fn evaluated_members_and_overlapping_rules_are_bounded() {
     ] {
         assert_eq!(common(&schema).check(&deep(60)), Ok(()), "{schema}");
     }
+    let mut definitions = json!({"s40": {"type": "integer"}});
+    for level in 0..40 {
+        let next = json!({"$ref": format!("#/$defs/s{}", level + 1)});
+        definitions[format!("s{level}")] = json!({"allOf": [next, next]});
+    }
+    let doubling = common(&json!({"$ref": "#/$defs/s0", "$defs": definitions}));
+    assert_eq!(doubling.check(&json!(1)), Ok(()));
+    assert!(doubling.check(&json!("x")).is_err());
     let arrays = (0..60).fold(json!([1]), |inner, _| json!([inner]));
     let schema = json!({"items": {"$ref": "#"}, "contains": {"$ref": "#"}});
     assert_eq!(common(&schema).check(&arrays), Ok(()));
