@@ -26,20 +26,43 @@ pub(crate) fn json<T: Encode>(value: &T) -> Result<(), Failed> {
 /// Prints a note for the user.
 pub(crate) fn note(text: &str) {
     // There is nothing to do if it cannot be written.
-    let _ = writeln!(io::stderr().lock(), "mcp: {}", printable(text));
+    // A text of a server must not look like another note.
+    let text = printable(text).replace('\n', "\n     ");
+    let _ = writeln!(io::stderr().lock(), "mcp: {text}");
 }
 
 /// Prints a log message of the server.
 pub(crate) fn log(message: &LogMessageParams) {
     let data = serde_json::to_string(&message.data).unwrap_or_default();
     let logger = message.logger.as_deref().map(|logger| format!(" {logger}")).unwrap_or_default();
-    let _ = writeln!(io::stderr().lock(), "[{}{}] {}", message.level, printable(&logger), printable(&data));
+    let _ = writeln!(io::stderr().lock(), "[{}{}] {}", message.level, one_line(&logger), without_controls(&data));
 }
 
 /// Returns a text without control characters other than line breaks and tabs, so that a server cannot control the
 /// terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
+}
+
+/// The most characters of a text of a server within a line of a report.
+const SHORT: usize = 500;
+
+/// Returns a text of a server for a place within a line: line breaks, control characters, and those that change the
+/// direction of what follows, are replaced, so that it cannot look like another line. A long text is cut.
+pub(crate) fn one_line(text: &str) -> String {
+    let replace = |letter: char| if letter.is_control() || is_break_or_direction(letter) { '\u{fffd}' } else { letter };
+    let mut letters = text.chars();
+    let mut line: String = letters.by_ref().take(SHORT).map(replace).collect();
+    if letters.next().is_some() {
+        line.push_str(" [...]");
+    }
+    line
+}
+
+/// Whether a character breaks a line, or changes the direction of a text.
+pub(crate) const fn is_break_or_direction(letter: char) -> bool {
+    matches!(letter,
+        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a text for the standard output: as it is if that is no terminal.
@@ -56,6 +79,7 @@ pub(crate) fn for_stdout_json(text: &str) -> String {
 fn without_controls(json: &str) -> String {
     let escape = |letter: char| match letter {
         '\u{7f}'..='\u{9f}' => format!("\\u{:04x}", u32::from(letter)),
+        letter if is_break_or_direction(letter) => format!("\\u{:04x}", u32::from(letter)),
         _ => letter.to_string(),
     };
     json.chars().map(escape).collect()
@@ -96,13 +120,13 @@ pub(crate) fn contents(all: &[ResourceContents]) -> Result<(), Failed> {
 
 fn bytes(mime_type: &str, base64: &str) -> String {
     let size = base64.trim_end_matches('=').len() * 3 / 4;
-    format!("({}, {size} bytes; --json prints them)", printable(mime_type))
+    format!("({}, {size} bytes; --json prints them)", one_line(mime_type))
 }
 
 /// Prints the progress of a request: a bar on a terminal, else a line.
 pub(crate) fn progress(progress: &Progress<'_>) {
     const WIDTH: usize = 24;
-    let message = printable(progress.message.as_deref().unwrap_or_default());
+    let message = one_line(progress.message.as_deref().unwrap_or_default());
     let mut out = io::stderr().lock();
     let share = progress.total.filter(|total| *total > 0.0).map(|total| (progress.progress / total).clamp(0.0, 1.0));
     let _ = match share {
@@ -132,6 +156,16 @@ pub(crate) fn pretty(value: &Value) -> Result<(), Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn texts_of_servers_stay_in_their_line() {
+        let name = "a\nfailed b\r\tc\u{2028}d\u{202e}e\u{1b}[2J";
+        assert_eq!(one_line(name), "a\u{fffd}failed b\u{fffd}\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}[2J");
+        let long = one_line(&"ä".repeat(SHORT + 1));
+        assert!(long.ends_with("ä [...]") && long.chars().count() == SHORT + 6);
+        assert_eq!(one_line(&"ä".repeat(SHORT)), "ä".repeat(SHORT));
+        assert_eq!(without_controls("[\"\u{202e}\u{9b}\",\n1]"), "[\"\\u202e\\u009b\",\n1]");
+    }
 
     #[test]
     fn servers_cannot_control_the_terminal() {

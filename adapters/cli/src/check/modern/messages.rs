@@ -299,6 +299,8 @@ fn null_id(probe: &mut Probe) -> Verdict {
 }
 
 fn parse_error(probe: &mut Probe) -> Verdict {
+    // A server may find the id in what it has read.
+    probe.forget_ids();
     refused(probe, r#"{"jsonrpc":"2.0","id":910003,"method":"server/discover""#, Some(-32700))
 }
 

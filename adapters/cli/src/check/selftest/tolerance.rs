@@ -1,0 +1,127 @@
+//! Servers that do what they may do, and are not reported.
+
+use std::cell::{Cell, RefCell};
+
+use serde_json::json;
+
+use super::{faults::Place, found, judge, server::Profile, wires::Spoil};
+use crate::check::{probe::MODERN, wire::header};
+
+/// Fails if something is reported.
+fn passes(place: Place, spoil: Spoil) {
+    let findings = judge(place, Profile::Full, spoil);
+    let found = found(&findings);
+    let why: Vec<_> = findings.iter().filter(|it| found.contains(it.check.id)).collect();
+    assert!(why.is_empty(), "{why:#?}");
+}
+
+#[test]
+fn deletions_may_have_any_body() {
+    passes(
+        Place::Json,
+        Spoil::Http(|request, plain| {
+            if request.method == "DELETE" && plain.status == 204 {
+                (plain.status, plain.body) = (200, r#"{"deleted":true}"#.to_owned());
+                plain.headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
+            }
+        }),
+    );
+}
+
+#[test]
+fn event_ids_have_no_meaning_without_sessions() {
+    passes(
+        Place::Stream,
+        Spoil::Http(|request, plain| {
+            let is_modern = header(&request.headers, "mcp-protocol-version") >= Some(MODERN);
+            if is_modern && plain.body.contains("data: ") {
+                plain.body = format!("id: same\ndata:\n\n{}", plain.body);
+            }
+        }),
+    );
+}
+
+#[test]
+fn content_types_have_no_case() {
+    passes(
+        Place::Stream,
+        Spoil::Http(|_, plain| {
+            for (_, value) in plain.headers.iter_mut().filter(|(name, _)| name == "Content-Type") {
+                *value = value.replace("text/event-stream", "Text/Event-Stream; charset=utf-8");
+            }
+        }),
+    );
+}
+
+#[test]
+fn subscriptions_to_a_resource_may_be_refused() {
+    passes(
+        Place::Stdio,
+        Spoil::Messages(|request, messages| {
+            if request["method"] == "resources/subscribe" && messages.first().is_some_and(|it| it["result"].is_object())
+            {
+                let error = json!({"code": -32602, "message": "no"});
+                *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "error": error})];
+            }
+        }),
+    );
+}
+
+#[test]
+fn wrong_log_levels_may_lead_to_log_messages() {
+    passes(
+        Place::Stdio,
+        Spoil::Messages(|request, messages| {
+            if request["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "loud" {
+                let params = json!({"level": "warning", "data": "an unknown level"});
+                messages.insert(0, json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}));
+            }
+        }),
+    );
+}
+
+thread_local! {
+    static LATE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static OPEN: Cell<i32> = const { Cell::new(0) };
+    static OPENED: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The error comes after the response to the next request, after a log message, and with the id that the server has
+/// found in what is no JSON.
+#[test]
+fn errors_of_parsers_may_be_late_and_have_an_id() {
+    passes(
+        Place::Stdio,
+        Spoil::Lines(|line, lines| {
+            lines.extend(LATE.take());
+            if line.contains("910003") {
+                let is_modern = line.contains("server/discover");
+                let mut late = Vec::new();
+                if !is_modern {
+                    let params = json!({"level": "info", "data": "wrong"});
+                    late.push(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}));
+                }
+                let error = json!({"code": -32700, "message": "no JSON"});
+                late.push(json!({"jsonrpc": "2.0", "id": 910_003, "error": error}));
+                LATE.set(late.iter().map(ToString::to_string).collect());
+                lines.clear();
+            }
+        }),
+    );
+}
+
+#[test]
+fn sessions_are_deleted() {
+    passes(
+        Place::Json,
+        Spoil::Http(|request, plain| {
+            if header(&plain.headers, "mcp-session-id").is_some() {
+                (OPEN.set(OPEN.get() + 1), OPENED.set(OPENED.get() + 1));
+            }
+            if request.method == "DELETE" && plain.status == 204 {
+                OPEN.set(OPEN.get() - 1);
+            }
+        }),
+    );
+    assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
+}
