@@ -1,6 +1,6 @@
 //! Texts within HTML and XML.
 
-use crate::show::is_break_or_direction;
+use crate::text::is_break_or_direction;
 
 /// Returns a text for HTML and XML.
 pub(crate) fn escape(text: &str) -> String {

@@ -8,7 +8,10 @@ use mcp_proto::{
 };
 use serde_json::Value;
 
-use crate::error::Failed;
+use crate::{
+    error::Failed,
+    text::{is_break_or_direction, one_line},
+};
 
 /// Prints a line.
 pub(crate) fn line(text: &str) -> Result<(), Failed> {
@@ -42,27 +45,6 @@ pub(crate) fn log(message: &LogMessageParams) {
 /// terminal.
 pub(crate) fn printable(text: &str) -> String {
     text.chars().filter(|letter| !letter.is_control() || matches!(letter, '\n' | '\t')).collect()
-}
-
-/// The most characters of a text of a server within a line of a report.
-const SHORT: usize = 500;
-
-/// Returns a text of a server for a place within a line: line breaks, control characters, and those that change the
-/// direction of what follows, are replaced, so that it cannot look like another line. A long text is cut.
-pub(crate) fn one_line(text: &str) -> String {
-    let replace = |letter: char| if letter.is_control() || is_break_or_direction(letter) { '\u{fffd}' } else { letter };
-    let mut letters = text.chars();
-    let mut line: String = letters.by_ref().take(SHORT).map(replace).collect();
-    if letters.next().is_some() {
-        line.push_str(" [...]");
-    }
-    line
-}
-
-/// Whether a character breaks a line, or changes the direction of a text.
-pub(crate) const fn is_break_or_direction(letter: char) -> bool {
-    matches!(letter,
-        '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')
 }
 
 /// Returns a text for the standard output: as it is if that is no terminal.
@@ -158,18 +140,9 @@ mod tests {
     use super::*;
 
     #[test]
-    fn texts_of_servers_stay_in_their_line() {
-        let name = "a\nfailed b\r\tc\u{2028}d\u{202e}e\u{1b}[2J";
-        assert_eq!(one_line(name), "a\u{fffd}failed b\u{fffd}\u{fffd}c\u{fffd}d\u{fffd}e\u{fffd}[2J");
-        let long = one_line(&"ä".repeat(SHORT + 1));
-        assert!(long.ends_with("ä [...]") && long.chars().count() == SHORT + 6);
-        assert_eq!(one_line(&"ä".repeat(SHORT)), "ä".repeat(SHORT));
-        assert_eq!(without_controls("[\"\u{202e}\u{9b}\",\n1]"), "[\"\\u202e\\u009b\",\n1]");
-    }
-
-    #[test]
     fn servers_cannot_control_the_terminal() {
         assert_eq!(printable("a\u{1b}[2J\u{9b}1m\u{7}\n\tb"), "a[2J1m\n\tb");
         assert_eq!(without_controls("\"\u{9b}\u{7f}ä\""), "\"\\u009b\\u007fä\"");
+        assert_eq!(without_controls("[\"\u{202e}\u{9b}\",\n1]"), "[\"\\u202e\\u009b\",\n1]");
     }
 }

@@ -34,7 +34,7 @@ use socket::Address;
 use crate::{
     error::Failed,
     options::{CheckOptions, ConnectionOptions, EraOption},
-    show, target,
+    target, text,
 };
 
 /// The variable of the environment with a bearer token.
@@ -79,7 +79,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
     if !eras.iter().any(is_there) {
         let notes = probe.facts.notes.join("; ");
         let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
-        return Err(Failed::ended(format!("the server is not reached: {}", show::one_line(why))));
+        return Err(Failed::ended(format!("the server is not reached: {}", text::one_line(why))));
     }
     let selection = Selection { eras, is_hostile: options.hostile, only: &options.only };
     let is_text = !connection.json;
@@ -160,7 +160,7 @@ fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptio
     }
     // A line break would begin another header.
     if let Some((name, _)) = headers.iter().find(|(_, value)| value.parse::<http::HeaderValue>().is_err()) {
-        return Err(Failed::usage(format!("the header {} has characters that are not allowed", show::one_line(name))));
+        return Err(Failed::usage(format!("the header {} has characters that are not allowed", text::one_line(name))));
     }
     let address = Address::new(url, headers)?;
     let name = address.name();

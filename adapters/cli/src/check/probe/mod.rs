@@ -8,8 +8,8 @@ use std::{
     time::Duration,
 };
 
-pub(super) use observed::Entry;
 use observed::Observed;
+pub(super) use observed::{Entry, shorten};
 pub(super) use send::{Provoked, Reply, brief};
 use serde_json::{Value, json};
 

@@ -15,7 +15,7 @@ use super::{
     probe::Facts,
     run::Finding,
 };
-use crate::{error::Failed, rules, show};
+use crate::{error::Failed, rules, show, text};
 
 /// The outcomes, from the best to the worst.
 pub(super) const WORDS: [&str; 5] = ["passed", "not applicable", "not reachable", "warning", "failed"];
@@ -82,7 +82,7 @@ pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed>
     if is_quiet && matches!(word, "passed" | "not applicable") {
         return Ok(());
     }
-    let why = if finding.why().is_empty() { String::new() } else { format!(": {}", show::one_line(finding.why())) };
+    let why = if finding.why().is_empty() { String::new() } else { format!(": {}", text::one_line(finding.why())) };
     show::line(&format!("{word:<14} {:<30} {}{why}", check.id, check.rules.join(" ")))?;
     if !matches!(word, "failed" | "warning") {
         return Ok(());
@@ -93,7 +93,7 @@ pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed>
     for entry in last(finding) {
         let mark = if entry.is_sent { '>' } else { '<' };
         for line in entry.text.trim_end().lines().take(20) {
-            show::line(&format!("    {mark} {}", show::one_line(line)))?;
+            show::line(&format!("    {mark} {}", text::one_line(line)))?;
         }
     }
     Ok(())
@@ -107,10 +107,10 @@ fn last(finding: &Finding) -> &[super::probe::Entry] {
 /// Prints the sums.
 pub(super) fn summary(report: &Report<'_>) -> Result<(), Failed> {
     for note in &report.facts.notes {
-        show::line(&format!("not there: {}", show::one_line(note)))?;
+        show::line(&format!("not there: {}", text::one_line(note)))?;
     }
     let sums: Vec<_> = WORDS.iter().map(|word| format!("{} {word}", report.count(word))).collect();
-    let (identity, revisions) = (show::one_line(&report.identity()), show::one_line(&report.revisions().join(", ")));
+    let (identity, revisions) = (text::one_line(&report.identity()), text::one_line(&report.revisions().join(", ")));
     show::line(&format!("{identity} ({revisions}): {}", sums.join(", ")))
 }
 

@@ -96,7 +96,9 @@ fn responses_to_responses_are_not_answered() {
         let requests = Rc::new(Cell::new(0));
         let site = Asks { requests: requests.clone(), is_stream };
         judge_wire(Wire::Site(Box::new(site)), Duration::from_secs(10), &["unknown-method".to_owned()]);
-        assert!((2..500).contains(&requests.get()), "{}", requests.get());
+        // A stream has many requests, of which some have a response. The other responses are read once.
+        let most = if is_stream { 1000 } else { 30 };
+        assert!((2..most).contains(&requests.get()), "{}", requests.get());
     }
 }
 
