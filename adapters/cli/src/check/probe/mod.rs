@@ -77,6 +77,9 @@ pub(super) struct HostileLimits {
     pub(super) messages: usize,
 }
 
+/// A list or why there is none, and the bytes that brought it.
+type ReadList = (Result<Vec<Value>, Outcome>, Vec<Entry>);
+
 /// The connection of a check.
 pub(super) struct Probe {
     pub(super) wire: Wire,
@@ -96,7 +99,7 @@ pub(super) struct Probe {
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
     /// Lists that were read, with their bytes, and lists that have failed.
-    lists: BTreeMap<(Era, &'static str), (Result<Vec<Value>, Outcome>, Vec<Entry>)>,
+    lists: BTreeMap<(Era, &'static str), ReadList>,
     /// Responses to requests of the server that are to be sent, and how many the check has had.
     replies: Vec<Value>,
     reply_count: usize,

@@ -221,7 +221,7 @@ impl Probe {
         }
         self.write_line(message.to_string().as_bytes())?;
         let deadline = Instant::now() + self.patience();
-        let mut before = Vec::new();
+        let (mut before, mut bytes) = (Vec::new(), 0);
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else {
                 return failed(format!("the server does not respond to {method} afterwards"));
@@ -231,6 +231,10 @@ impl Probe {
             }
             if message["id"] == id {
                 return Ok(before);
+            }
+            bytes += message.to_string().len();
+            if bytes > MAX_BODY {
+                return failed(format!("the server writes more than {MAX_BODY} bytes before it responds to {method}"));
             }
             before.push(message);
         }
@@ -332,8 +336,8 @@ impl Probe {
             }
         } else if let Some(id) = id.filter(|id| !id.is_null()) {
             let check = if self.era() == Era::Legacy { "one-response" } else { "modern-one-response" };
-            match self.sent.insert(id.to_string(), true) {
-                Some(false) => {}
+            match self.sent.get_mut(&id.to_string()) {
+                Some(has_response @ false) => *has_response = true,
                 _ if self.observed.is_lenient => {}
                 _ => self.observed.notice(check, text),
             }

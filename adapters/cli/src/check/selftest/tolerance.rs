@@ -119,7 +119,8 @@ fn sessions_are_deleted() {
         Profile::LegacyOnly,
         Spoil::Http(|request, plain| {
             if header(&plain.headers, "mcp-session-id").is_some() {
-                (OPEN.set(OPEN.get() + 1), OPENED.set(OPENED.get() + 1));
+                OPEN.set(OPEN.get() + 1);
+                OPENED.set(OPENED.get() + 1);
             }
             if request.method == "DELETE" && plain.status == 204 {
                 OPEN.set(OPEN.get() - 1);
