@@ -1,11 +1,24 @@
 //! Servers that do what they may do, and are not reported.
 
-use std::cell::{Cell, RefCell};
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    time::Duration,
+};
 
-use serde_json::json;
+use serde_json::{Value, json};
 
-use super::{faults::Place, found, judge, server::Profile, wires::Spoil};
-use crate::check::{probe::MODERN, wire::header};
+use super::{
+    TIMEOUT,
+    faults::Place,
+    found, judge, judge_wire,
+    server::Profile,
+    wires::{Memory, Spoil},
+};
+use crate::check::{
+    probe::{MODERN, Wire},
+    wire::{Program, Read, header},
+};
 
 /// Fails if something is reported.
 fn passes(place: Place, spoil: Spoil) {
@@ -128,4 +141,42 @@ fn sessions_are_deleted() {
         }),
     );
     assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
+}
+
+/// A server that needs a second for the last response of a batch.
+struct Slow(Memory);
+
+impl Program for Slow {
+    fn restart(&mut self) -> io::Result<()> {
+        self.0.restart()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn read_line(&mut self, timeout: Duration) -> Read {
+        let is_slow = self.0.output.front().is_some_and(|line| line.contains(r#""id":"b""#));
+        if is_slow && timeout < Duration::from_secs(1) { Read::Silence } else { self.0.read_line(timeout) }
+    }
+
+    fn ends_after_input(&mut self, timeout: Duration) -> bool {
+        self.0.ends_after_input(timeout)
+    }
+}
+
+#[test]
+fn responses_of_a_batch_may_come_one_after_another() {
+    // The second response comes after that to the next request.
+    let spoil = Spoil::Lines(|line, lines| {
+        lines.extend(LATE.take());
+        if line.contains(r#""id":"b""#) {
+            let batch = lines.pop().and_then(|line| serde_json::from_str::<Vec<Value>>(&line).ok()).unwrap_or_default();
+            lines.extend(batch.first().map(ToString::to_string));
+            LATE.set(batch.iter().skip(1).map(ToString::to_string).collect());
+        }
+    });
+    let wire = Wire::Program(Box::new(Slow(Memory::new(Profile::Full, spoil))));
+    let findings = judge_wire(wire, TIMEOUT, &["batch".to_owned()]);
+    assert_eq!(findings.iter().map(|it| it.word()).collect::<Vec<_>>(), ["passed"], "{findings:#?}");
 }
