@@ -77,6 +77,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         Era::Modern => probe.facts.modern.is_some(),
     };
     if !eras.iter().any(is_there) {
+        probe.close();
         let notes = probe.facts.notes.join("; ");
         let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
         return Err(Failed::ended(format!("the server is not reached: {}", text::one_line(why))));

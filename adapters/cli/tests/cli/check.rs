@@ -59,7 +59,9 @@ pub(crate) fn broken_rules_are_shown() {
     }
     let page = fs::read_to_string(&page).expect("it is written");
     assert!(
-        page.contains("default-src 'none'") && page.contains(">2 failed<") && page.contains("&lt;b&gt; passed 1"),
+        page.contains("default-src 'none'")
+            && page.contains(">2 failed<")
+            && page.contains("&lt;b&gt;\u{fffd}passed 1"),
         "{page}"
     );
     assert!(!page.contains("<script") && !page.contains("<b> ") && !page.contains("src=\"http"), "{page}");

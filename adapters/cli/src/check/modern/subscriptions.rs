@@ -89,7 +89,7 @@ fn acknowledged(probe: &mut Probe) -> Verdict {
     })?;
     let subscription = &first["params"]["_meta"][SUBSCRIPTION];
     ensure(*subscription == id, || format!("the id of the subscription is {subscription} instead of {id}"))?;
-    ensure(first["params"]["notifications"].is_object(), || "`notifications` is no object".into())?;
+    ensure(first["params"]["notifications"].is_object(), || "`notifications` is not an object".into())?;
     cancel(probe, &id)
 }
 
