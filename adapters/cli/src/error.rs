@@ -48,6 +48,11 @@ impl Failed {
         Self { exit: 3, why: chain(error) }
     }
 
+    /// Whether the standard output was closed by its reader, which is no failure of a command.
+    pub(crate) const fn is_closed_output(&self) -> bool {
+        self.exit == 0
+    }
+
     /// Returns the exit code of the program.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit)

@@ -22,6 +22,7 @@ mod replay;
 mod rules;
 mod show;
 mod target;
+mod text;
 mod trace;
 
 use std::{io, path::Path, process::ExitCode, sync::mpsc};

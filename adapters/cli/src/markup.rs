@@ -1,5 +1,7 @@
 //! Texts within HTML and XML.
 
+use crate::text::is_break_or_direction;
+
 /// Returns a text for HTML and XML.
 pub(crate) fn escape(text: &str) -> String {
     let mut escaped = String::with_capacity(text.len());
@@ -13,6 +15,8 @@ pub(crate) fn escape(text: &str) -> String {
             // Neither HTML nor XML may have them.
             '\t' | '\n' => escaped.push(' '),
             letter if letter.is_control() || matches!(letter, '\u{fffe}' | '\u{ffff}') => escaped.push('\u{fffd}'),
+            // They would change the direction of what follows.
+            letter if is_break_or_direction(letter) => escaped.push('\u{fffd}'),
             letter => escaped.push(letter),
         }
     }

@@ -39,7 +39,7 @@ pub(crate) struct ConnectionOptions {
     /// The revisions to offer. Default: any.
     #[arg(long, global = true, value_enum)]
     pub(crate) era: Option<EraOption>,
-    /// The seconds until a request times out. Default: 60.
+    /// The seconds until a request times out, up to a million. Default: 60, of `check` 10.
     #[arg(long, global = true, value_name = "SECONDS", value_parser = seconds)]
     pub(crate) timeout: Option<Duration>,
     /// Prints results as JSON, one document per line.
@@ -397,7 +397,9 @@ impl ListKind {
 
 fn seconds(text: &str) -> Result<Duration, String> {
     let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())
+    let timeout = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    // A point in time so far away must exist.
+    if timeout > Duration::from_secs(1_000_000) { Err("more than a million seconds".to_owned()) } else { Ok(timeout) }
 }
 
 fn concurrency(text: &str) -> Result<usize, String> {

@@ -8,7 +8,10 @@ use mcp_proto::{
 };
 use serde_json::Value;
 
-use crate::error::Failed;
+use crate::{
+    error::Failed,
+    text::{is_break_or_direction, one_line},
+};
 
 /// Prints a line.
 pub(crate) fn line(text: &str) -> Result<(), Failed> {
@@ -26,14 +29,16 @@ pub(crate) fn json<T: Encode>(value: &T) -> Result<(), Failed> {
 /// Prints a note for the user.
 pub(crate) fn note(text: &str) {
     // There is nothing to do if it cannot be written.
-    let _ = writeln!(io::stderr().lock(), "mcp: {}", printable(text));
+    // A text of a server must not look like another note.
+    let text = printable(text).replace('\n', "\n     ");
+    let _ = writeln!(io::stderr().lock(), "mcp: {text}");
 }
 
 /// Prints a log message of the server.
 pub(crate) fn log(message: &LogMessageParams) {
     let data = serde_json::to_string(&message.data).unwrap_or_default();
     let logger = message.logger.as_deref().map(|logger| format!(" {logger}")).unwrap_or_default();
-    let _ = writeln!(io::stderr().lock(), "[{}{}] {}", message.level, printable(&logger), printable(&data));
+    let _ = writeln!(io::stderr().lock(), "[{}{}] {}", message.level, one_line(&logger), without_controls(&data));
 }
 
 /// Returns a text without control characters other than line breaks and tabs, so that a server cannot control the
@@ -56,6 +61,7 @@ pub(crate) fn for_stdout_json(text: &str) -> String {
 fn without_controls(json: &str) -> String {
     let escape = |letter: char| match letter {
         '\u{7f}'..='\u{9f}' => format!("\\u{:04x}", u32::from(letter)),
+        letter if is_break_or_direction(letter) => format!("\\u{:04x}", u32::from(letter)),
         _ => letter.to_string(),
     };
     json.chars().map(escape).collect()
@@ -96,13 +102,13 @@ pub(crate) fn contents(all: &[ResourceContents]) -> Result<(), Failed> {
 
 fn bytes(mime_type: &str, base64: &str) -> String {
     let size = base64.trim_end_matches('=').len() * 3 / 4;
-    format!("({}, {size} bytes; --json prints them)", printable(mime_type))
+    format!("({}, {size} bytes; --json prints them)", one_line(mime_type))
 }
 
 /// Prints the progress of a request: a bar on a terminal, else a line.
 pub(crate) fn progress(progress: &Progress<'_>) {
     const WIDTH: usize = 24;
-    let message = printable(progress.message.as_deref().unwrap_or_default());
+    let message = one_line(progress.message.as_deref().unwrap_or_default());
     let mut out = io::stderr().lock();
     let share = progress.total.filter(|total| *total > 0.0).map(|total| (progress.progress / total).clamp(0.0, 1.0));
     let _ = match share {
@@ -137,5 +143,6 @@ mod tests {
     fn servers_cannot_control_the_terminal() {
         assert_eq!(printable("a\u{1b}[2J\u{9b}1m\u{7}\n\tb"), "a[2J1m\n\tb");
         assert_eq!(without_controls("\"\u{9b}\u{7f}ä\""), "\"\\u009b\\u007fä\"");
+        assert_eq!(without_controls("[\"\u{202e}\u{9b}\",\n1]"), "[\"\\u202e\\u009b\",\n1]");
     }
 }

@@ -14,12 +14,17 @@ pub(super) struct SseEvent {
 #[derive(Debug, Default)]
 pub(super) struct Events {
     buffer: Vec<u8>,
+    /// Where the next event begins. What is before is removed with the next bytes, not with each event.
+    start: usize,
     /// How far the buffer has no end of an event.
     searched: usize,
 }
 
 impl Events {
     pub(super) fn feed(&mut self, bytes: &[u8]) {
+        self.buffer.drain(..self.start);
+        self.searched = self.searched.saturating_sub(self.start);
+        self.start = 0;
         // Line ends may be any of the three; all become one.
         for &byte in bytes {
             match byte {
@@ -41,14 +46,14 @@ impl Events {
         loop {
             let from = self.searched;
             let Some(end) = self.buffer[from..].windows(2).position(|it| it == b"\n\n").map(|at| at + from) else {
-                self.searched = self.buffer.len().saturating_sub(2);
+                self.searched = self.buffer.len().saturating_sub(2).max(self.start);
                 return None;
             };
-            self.searched = 0;
-            let block: Vec<u8> = self.buffer.drain(..end + 2).collect();
+            let block = self.start..end + 2;
+            (self.start, self.searched) = (block.end, block.end);
             let mut event = SseEvent::default();
             let mut has_field = false;
-            for line in String::from_utf8_lossy(&block).lines() {
+            for line in String::from_utf8_lossy(&self.buffer[block]).lines() {
                 let (field, value) = line.split_once(':').unwrap_or((line, ""));
                 let value = value.strip_prefix(' ').unwrap_or(value);
                 has_field |= matches!(field, "id" | "event" | "data" | "retry");
@@ -56,7 +61,10 @@ impl Events {
                     "id" => event.id = Some(value.to_owned()),
                     "event" => event.name = Some(value.to_owned()),
                     "data" => match &mut event.data {
-                        Some(data) => *data = format!("{data}\n{value}"),
+                        Some(data) => {
+                            data.push('\n');
+                            data.push_str(value);
+                        }
                         None => event.data = Some(value.to_owned()),
                     },
                     "retry" => event.has_retry = true,

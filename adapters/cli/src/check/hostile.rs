@@ -1,6 +1,6 @@
 //! Malformed and many messages, for which `--hostile` asks. Each is bounded.
 
-use std::time::Instant;
+use std::{collections::HashSet, time::Instant};
 
 use serde_json::{Value, json};
 
@@ -10,6 +10,9 @@ use super::{
     outcome::{Verdict, ensure, failed, not_applicable},
     probe::Probe,
 };
+
+/// How many requests are sent at once. While the next ones are sent, as many are in flight.
+const PIECE: usize = 500;
 
 pub(super) const CHECKS: &[Check] = &[
     legacy("hostile-bytes", "Bytes that are no UTF-8 do not end the session", &["STDIO-017"], bytes)
@@ -104,22 +107,28 @@ fn duplicates(probe: &mut Probe) -> Verdict {
 fn many(probe: &mut Probe) -> Verdict {
     let count = probe.hostile.messages;
     let method = if probe.era() == Era::Modern { "server/discover" } else { "ping" };
-    let mut bytes = Vec::new();
-    let mut left = std::collections::HashSet::new();
-    for _ in 0..count {
-        let message = probe.request(method, Value::Null);
-        left.insert(message["id"].to_string());
-        probe.expect_id(&message["id"]);
-        bytes.extend_from_slice(message.to_string().as_bytes());
-        bytes.push(b'\n');
-    }
-    probe.write_long(&bytes, &format!("({count} requests {method})"))?;
-    let deadline = Instant::now() + probe.patience();
-    while !left.is_empty() {
-        let Some(message) = probe.next_message(deadline)? else {
-            return failed(format!("{} of {count} requests have no response", left.len()));
-        };
-        left.remove(&message["id"].to_string());
+    let (mut left, mut sent) = (HashSet::new(), 0);
+    while sent < count {
+        let mut bytes = Vec::new();
+        let len = PIECE.min(count - sent);
+        for _ in 0..len {
+            let message = probe.request(method, Value::Null);
+            left.insert(message["id"].to_string());
+            probe.expect_id(&message["id"]);
+            bytes.extend_from_slice(message.to_string().as_bytes());
+            bytes.push(b'\n');
+        }
+        sent += len;
+        probe.write_long(&bytes, &format!("({len} requests {method})"))?;
+        // A server that writes responses to all of them waits for a reader before it reads more.
+        let in_flight = if sent == count { 0 } else { PIECE };
+        let deadline = Instant::now() + probe.patience();
+        while left.len() > in_flight {
+            let Some(message) = probe.next_response(deadline)? else {
+                return failed(format!("{} of {sent} requests have no response", left.len()));
+            };
+            left.remove(&message["id"].to_string());
+        }
     }
     Ok(())
 }

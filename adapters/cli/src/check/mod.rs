@@ -34,7 +34,7 @@ use socket::Address;
 use crate::{
     error::Failed,
     options::{CheckOptions, ConnectionOptions, EraOption},
-    target,
+    target, text,
 };
 
 /// The variable of the environment with a bearer token.
@@ -54,11 +54,15 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         return report::list(connection.json).map(|()| ExitCode::SUCCESS);
     }
     for name in &options.only {
-        let is_known = catalogue::checks().any(|check| check.id == name || check.rules.contains(&name.as_str()));
-        if !is_known {
+        let is_named = |check: &&definition::Check| check.id == name || check.rules.contains(&name.as_str());
+        if !catalogue::checks().any(|check| is_named(&check)) {
             return Err(Failed::usage(format!("there is no check `{name}`: --list has all")));
         }
+        if !options.hostile && catalogue::checks().filter(is_named).all(|check| check.is_hostile) {
+            return Err(Failed::usage(format!("`{name}` needs --hostile")));
+        }
     }
+    process::end_on_signals()?;
     let (wire, name) = wire(options.target.as_deref().unwrap_or_default(), connection)?;
     let limits = HostileLimits {
         bytes: options.hostile_bytes,
@@ -73,9 +77,10 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         Era::Modern => probe.facts.modern.is_some(),
     };
     if !eras.iter().any(is_there) {
+        probe.close();
         let notes = probe.facts.notes.join("; ");
         let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
-        return Err(Failed::ended(format!("the server is not reached: {why}")));
+        return Err(Failed::ended(format!("the server is not reached: {}", text::one_line(why))));
     }
     let selection = Selection { eras, is_hostile: options.hostile, only: &options.only };
     let is_text = !connection.json;
@@ -85,21 +90,22 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
             shown = report::text_line(finding, connection.quiet);
         }
     });
-    shown?;
+    probe.close();
     let report = Report { server: &name, facts: &probe.facts, findings: &findings };
-    if connection.json {
-        report::json(&report)?
-    } else {
-        report::summary(&report)?
-    }
     let write = |path: &Path, text: String| {
         fs::write(path, text).map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display())))
     };
+    // The files do not depend on whether the output is read to its end.
     if let Some(path) = &options.junit {
         write(path, report::junit(&report))?;
     }
     if let Some(path) = &options.html {
         write(path, report::html(&report))?;
+    }
+    let shown = shown.and_then(|()| if connection.json { report::json(&report) } else { report::summary(&report) });
+    match shown {
+        Err(error) if !error.is_closed_output() => return Err(error),
+        _ => {}
     }
     let is_bad = |it: &run::Finding| it.word() == "failed" || options.strict && it.word() == "warning";
     Ok(if findings.iter().any(is_bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
@@ -151,7 +157,11 @@ fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptio
         headers.push((name.to_owned(), value.to_owned()));
     }
     if let Some(token) = options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
-        headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
+        headers.push(("Authorization".to_owned(), format!("Bearer {}", token.trim())));
+    }
+    // A line break would begin another header.
+    if let Some((name, _)) = headers.iter().find(|(_, value)| value.parse::<http::HeaderValue>().is_err()) {
+        return Err(Failed::usage(format!("the header {} has characters that are not allowed", text::one_line(name))));
     }
     let address = Address::new(url, headers)?;
     let name = address.name();

@@ -11,6 +11,17 @@ pub(super) enum Outcome {
     NotReachable(String),
 }
 
+impl Outcome {
+    /// Changes the text.
+    pub(super) fn map(self, change: impl FnOnce(String) -> String) -> Self {
+        match self {
+            Self::Failed(why) => Self::Failed(change(why)),
+            Self::NotApplicable(why) => Self::NotApplicable(change(why)),
+            Self::NotReachable(why) => Self::NotReachable(change(why)),
+        }
+    }
+}
+
 /// The result of a check. `Ok` is passed.
 pub(super) type Verdict = Result<(), Outcome>;
 

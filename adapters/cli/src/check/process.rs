@@ -3,9 +3,20 @@
 use std::{
     io::{self, Write},
     process::{Child, ChildStdin, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    sync::{
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
+    },
     thread,
     time::{Duration, Instant},
+};
+
+#[cfg(unix)]
+use rustix::process::{Pid, Signal, kill_process_group};
+#[cfg(unix)]
+use signal_hook::{
+    consts::{SIGHUP, SIGINT, SIGTERM},
+    iterator::Signals,
 };
 
 use super::wire::{Program, Read};
@@ -13,6 +24,12 @@ use crate::error::Failed;
 
 /// The longest line that is read.
 const MAX_LINE: usize = 16 << 20;
+
+/// The most bytes of lines that are read ahead of the checks. After them the process has to wait.
+const MAX_QUEUED: usize = 64 << 20;
+
+/// What a line takes in the queue besides its bytes.
+const LINE: usize = 64;
 
 /// How long a process may take to end after its input was closed, before it is killed.
 const END: Duration = Duration::from_secs(2);
@@ -43,7 +60,66 @@ struct Running {
     /// The thread that writes: a process that does not read must not stop this program.
     input: Option<SyncSender<Vec<u8>>>,
     written: Receiver<io::Result<()>>,
-    lines: Receiver<Vec<u8>>,
+    lines: Lines,
+}
+
+/// Lines that are read ahead.
+#[derive(Debug)]
+struct Lines {
+    receiver: Receiver<Vec<u8>>,
+    room: Arc<Room>,
+}
+
+impl Lines {
+    fn recv_timeout(&self, timeout: Duration) -> Result<Vec<u8>, RecvTimeoutError> {
+        let line = self.receiver.recv_timeout(timeout)?;
+        self.room.free(line.len() + LINE);
+        Ok(line)
+    }
+}
+
+impl Drop for Lines {
+    fn drop(&mut self) {
+        // The thread that reads may wait for room.
+        self.room.close();
+    }
+}
+
+/// The room for lines that are read ahead, in bytes.
+#[derive(Debug)]
+struct Room {
+    /// `None` is closed.
+    left: Mutex<Option<usize>>,
+    changed: Condvar,
+}
+
+impl Room {
+    fn new(bytes: usize) -> Self {
+        Self { left: Mutex::new(Some(bytes)), changed: Condvar::new() }
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Option<usize>> {
+        self.left.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Waits for room and takes it. Returns whether there is any: there is none after the end.
+    fn take(&self, bytes: usize) -> bool {
+        let is_full = |left: &mut Option<usize>| left.is_some_and(|left| left < bytes);
+        let mut left = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
+        *left = left.map(|left| left - bytes);
+        left.is_some()
+    }
+
+    fn free(&self, bytes: usize) {
+        let mut left = self.lock();
+        *left = left.map(|left| left + bytes);
+        self.changed.notify_all();
+    }
+
+    fn close(&self) {
+        *self.lock() = None;
+        self.changed.notify_all();
+    }
 }
 
 impl Process {
@@ -68,10 +144,19 @@ impl Program for Process {
         // Launchers such as `npx` have the server as their own child: all of them are in one group.
         #[cfg(unix)]
         std::os::unix::process::CommandExt::process_group(&mut command, 0);
+        #[cfg(unix)]
+        let mut group = lock_group();
         let mut child = command.spawn()?;
-        let (sender, lines) = mpsc::sync_channel(1024);
+        #[cfg(unix)]
+        {
+            *group = pid(&child);
+            drop(group);
+        }
+        let (sender, receiver) = mpsc::channel();
+        let lines = Lines { receiver, room: Arc::new(Room::new(MAX_QUEUED)) };
         if let Some(output) = child.stdout.take() {
-            thread::Builder::new().name("server".into()).spawn(move || read_lines(output, &sender))?;
+            let room = lines.room.clone();
+            thread::Builder::new().name("server".into()).spawn(move || read_lines(output, &sender, &room))?;
         }
         let (input, to_write) = mpsc::sync_channel(1);
         let (acknowledge, written) = mpsc::sync_channel(1);
@@ -131,15 +216,55 @@ impl Drop for Running {
     fn drop(&mut self) {
         let has_ended = self.ends(END);
         #[cfg(unix)]
-        if let Some(group) = i32::try_from(self.child.id()).ok().and_then(rustix::process::Pid::from_raw) {
-            // A member of the group may outlive its leader.
-            let _ = rustix::process::kill_process_group(group, rustix::process::Signal::KILL);
-        }
+        // A member of the group may outlive its leader.
+        kill_group(&mut lock_group());
         if !has_ended {
             let _ = self.child.kill();
             let _ = self.child.wait();
         }
     }
+}
+
+/// The process group of the server that runs.
+#[cfg(unix)]
+static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
+
+#[cfg(unix)]
+fn lock_group() -> MutexGuard<'static, Option<Pid>> {
+    GROUP.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+#[cfg(unix)]
+fn pid(child: &Child) -> Option<Pid> {
+    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+}
+
+#[cfg(unix)]
+fn kill_group(group: &mut Option<Pid>) {
+    if let Some(group) = group.take() {
+        let _ = kill_process_group(group, Signal::KILL);
+    }
+}
+
+/// Ends the server together with this program on SIGINT, SIGTERM and SIGHUP: Ctrl-C does not reach another group.
+#[cfg(unix)]
+pub(super) fn end_on_signals() -> io::Result<()> {
+    let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
+    let end = move || {
+        if let Some(signal) = signals.forever().next() {
+            // The guard is kept, so that no process is started any more.
+            let mut group = lock_group();
+            kill_group(&mut group);
+            std::process::exit(128 + signal);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(end).map(|_| ())
+}
+
+/// On Windows, the events of the console reach the server, too.
+#[cfg(not(unix))]
+pub(super) fn end_on_signals() -> io::Result<()> {
+    Ok(())
 }
 
 /// Writes pieces until there are no more, and closes the input.
@@ -153,7 +278,8 @@ fn write_all(mut stdin: ChildStdin, pieces: &Receiver<Vec<u8>>, acknowledge: &Sy
 }
 
 /// Cuts an output into lines. A line that is too long is cut.
-fn read_lines(mut output: impl io::Read, sender: &SyncSender<Vec<u8>>) {
+fn read_lines(mut output: impl io::Read, sender: &Sender<Vec<u8>>, room: &Room) {
+    let send = |line: Vec<u8>| room.take(line.len() + LINE) && sender.send(line).is_ok();
     let (mut line, mut chunk) = (Vec::new(), vec![0; 64 * 1024]);
     loop {
         let len = match output.read(&mut chunk) {
@@ -168,12 +294,46 @@ fn read_lines(mut output: impl io::Read, sender: &SyncSender<Vec<u8>>) {
             if is_whole {
                 line.pop();
             }
-            if (is_whole || line.len() >= MAX_LINE) && sender.send(std::mem::take(&mut line)).is_err() {
+            if (is_whole || line.len() >= MAX_LINE) && !send(std::mem::take(&mut line)) {
                 return;
             }
         }
     }
     if !line.is_empty() {
-        let _ = sender.send(line);
+        send(line);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn lines_are_not_read_ahead_without_a_limit() {
+        let (sender, receiver) = mpsc::channel();
+        let room = Arc::new(Room::new(3 * (LINE + 1)));
+        let lines = Lines { receiver, room: room.clone() };
+        let reader = thread::spawn(move || read_lines(&b"a\nb\nc\nd\ne"[..], &sender, &room));
+        for line in [b"a", b"b", b"c", b"d"] {
+            // The fourth line is only there because room has become free.
+            assert_eq!(lines.recv_timeout(Duration::from_secs(60)).expect("a line"), line);
+            assert!(lines.room.lock().is_some_and(|left| left <= 3 * (LINE + 1)));
+        }
+        drop(lines);
+        reader.join().expect("it ends");
+    }
+
+    #[test]
+    fn readers_wait_for_room() {
+        let (sender, receiver) = mpsc::channel();
+        let room = Arc::new(Room::new(LINE + 1));
+        let lines = Lines { receiver, room: room.clone() };
+        let reader = thread::spawn(move || read_lines(&b"a\nb\n"[..], &sender, &room));
+        // Without the first line there is no second one: dropping the lines ends the thread, which waits for room.
+        drop(lines);
+        reader.join().expect("it ends");
+        let closed = Room::new(0);
+        closed.close();
+        assert!(!closed.take(1) && Room::new(1).take(1));
     }
 }

@@ -7,7 +7,7 @@ use super::{
     definition::{Check, Level, On},
     era::Era,
     outcome::{Outcome, Verdict, not_applicable},
-    probe::{Entry, MODERN, Mode, NEWEST, Probe, brief},
+    probe::{Entry, MODERN, Mode, NEWEST, Probe, brief, shorten},
 };
 
 /// A check that was run.
@@ -98,6 +98,8 @@ pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl F
     for check in checks().filter(is_wanted) {
         probe.begin(check.id, check.era);
         let verdict = applies(probe, check).and_then(|()| probe.enter()).and_then(|()| (check.run)(probe));
+        // It may have names of any length.
+        let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
         let mut entries = probe.end(&verdict);
         if !matches!(verdict, Err(Outcome::Failed(_))) {
             entries.clear();

@@ -19,7 +19,7 @@ const MAX_DEPTH: usize = 64;
 
 /// Fails unless the members of an object are texts.
 pub(super) fn texts(object: &Value, of: &str, names: &[&str]) -> Verdict {
-    names.iter().try_for_each(|name| ensure(object[*name].is_string(), || format!("`{name}` of {of} is no text")))
+    names.iter().try_for_each(|name| ensure(object[*name].is_string(), || format!("`{name}` of {of} is not a string")))
 }
 
 /// Fails if a member is there and does not have a shape.
@@ -69,7 +69,7 @@ pub(super) fn capabilities(declared: &Value) -> Verdict {
 /// Judges the icons of an item.
 pub(super) fn icons(item: &Value) -> Verdict {
     let Some(icons) = item.get("icons") else { return Ok(()) };
-    let Some(icons) = icons.as_array() else { return failed("`icons` is no array") };
+    let Some(icons) = icons.as_array() else { return failed("`icons` is not an array") };
     for icon in icons {
         let source = icon["src"].as_str().unwrap_or_default();
         let is_uri = ["http://", "https://", "data:"].iter().any(|scheme| source.starts_with(scheme));
@@ -85,7 +85,7 @@ pub(super) fn tool(tool: &Value) -> Verdict {
     texts(tool, "a tool", &["name"])?;
     let name = name_of(tool, "name");
     let schema = &tool["inputSchema"];
-    ensure(schema.is_object(), || format!("`inputSchema` of the tool `{name}` is no object"))?;
+    ensure(schema.is_object(), || format!("`inputSchema` of the tool `{name}` is not an object"))?;
     ensure(schema["type"] == "object", || format!("`inputSchema` of the tool `{name}` has no `type: \"object\"`"))
 }
 
@@ -154,7 +154,7 @@ fn is_unique_texts(value: &Value) -> bool {
 pub(super) fn contents(contents: &Value) -> Verdict {
     texts(contents, "the contents", &["uri"])?;
     match (contents.get("text"), contents.get("blob")) {
-        (Some(text), None) => ensure(text.is_string(), || "`text` of the contents is no text".into()),
+        (Some(text), None) => ensure(text.is_string(), || "`text` of the contents is not a string".into()),
         (None, Some(blob)) => base64(blob, "`blob` of the contents"),
         _ => failed("the contents have both `text` and `blob`, or none"),
     }
@@ -181,7 +181,7 @@ pub(super) fn block(block: &Value, version: &str) -> Verdict {
 
 /// Judges the messages of a prompt.
 pub(super) fn prompt_messages(messages: &Value, version: &str) -> Verdict {
-    let Some(messages) = messages.as_array() else { return failed("`messages` is no array") };
+    let Some(messages) = messages.as_array() else { return failed("`messages` is not an array") };
     for message in messages {
         let role = &message["role"];
         ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}"))?;
@@ -193,9 +193,9 @@ pub(super) fn prompt_messages(messages: &Value, version: &str) -> Verdict {
 /// Judges the values of a completion.
 pub(super) fn completion(result: &Value) -> Verdict {
     let Some(values) = result["completion"]["values"].as_array() else {
-        return failed("`completion.values` is no array");
+        return failed("`completion.values` is not an array");
     };
-    ensure(values.iter().all(Value::is_string), || "a value of the completion is no text".into())?;
+    ensure(values.iter().all(Value::is_string), || "a value of the completion is not a string".into())?;
     ensure(values.len() <= 100, || format!("there are {} values", values.len()))
 }
 

@@ -20,6 +20,9 @@ const MAX_HEAD: usize = 64 << 10;
 /// The longest body of a response that is read.
 const MAX_BODY: usize = 16 << 20;
 
+/// The longest line with the size of a chunk.
+const MAX_CHUNK_LINE: usize = 4 << 10;
+
 /// The address of a server, with the headers that each request has.
 pub(super) struct Address {
     host: String,
@@ -32,7 +35,8 @@ pub(super) struct Address {
 
 impl Address {
     pub(super) fn new(url: &str, headers: Vec<(String, String)>) -> Result<Self, Failed> {
-        let wrong = || Failed::usage(format!("`{url}` is not the address of an HTTP server"));
+        // The address is not repeated: it may have secrets.
+        let wrong = || Failed::usage("the target is not the address of an HTTP server");
         let uri: Uri = url.parse().map_err(|_| wrong())?;
         let authority = uri.authority().ok_or_else(wrong)?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
@@ -54,13 +58,13 @@ impl Address {
         format!("{}{path}", self.authority)
     }
 
-    fn connect(&self, timeout: Duration) -> io::Result<Stream> {
+    fn connect(&self, deadline: Instant) -> io::Result<Stream> {
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, timeout) {
+            match TcpStream::connect_timeout(&address, left(deadline)?) {
                 Ok(socket) => {
                     socket.set_nodelay(true)?;
-                    socket.set_write_timeout(Some(timeout))?;
+                    let socket = Timed { socket, deadline };
                     let Some(config) = &self.tls else { return Ok(Stream::Plain(socket)) };
                     let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
                     let connection = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
@@ -93,23 +97,26 @@ impl Address {
 
 impl Site for Address {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
-        let mut stream = self.connect(timeout)?;
+        let deadline = Instant::now() + timeout;
+        let mut stream = self.connect(deadline)?;
         // A server may respond before it has read everything, and close: the response counts.
         let written = stream.write_all(&self.encode(request));
-        let deadline = Instant::now() + timeout;
-        let mut buffer = Vec::new();
+        let (mut buffer, mut searched) = (Vec::<u8>::new(), 0);
         let end = loop {
-            if let Some(at) = buffer.windows(4).position(|it| it == b"\r\n\r\n") {
+            let found = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n");
+            if let Some(at) = found.map(|at| at + searched) {
                 if buffer.starts_with(b"HTTP/1.1 1") {
                     buffer.drain(..at + 4);
+                    searched = 0;
                     continue;
                 }
                 break at;
             }
+            searched = buffer.len().saturating_sub(3);
             if buffer.len() > MAX_HEAD {
                 return Err(io::Error::new(io::ErrorKind::InvalidData, "the head of the response is too long"));
             }
-            match stream.read_some(deadline.saturating_duration_since(Instant::now()))? {
+            match stream.read_some(deadline)? {
                 Read::Bytes(bytes) => buffer.extend_from_slice(&bytes),
                 Read::Silence => return Err(io::Error::new(io::ErrorKind::TimedOut, "no response in time")),
                 Read::End => {
@@ -150,9 +157,42 @@ fn parse_head(head: &str) -> io::Result<(u16, Vec<(String, String)>)> {
     Ok((status, lines.filter_map(pair).collect()))
 }
 
+/// Returns the time until a deadline.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    match deadline.saturating_duration_since(Instant::now()) {
+        Duration::ZERO => Err(io::Error::from(io::ErrorKind::TimedOut)),
+        left => Ok(left),
+    }
+}
+
+/// A socket with a deadline for each of its calls. TLS reads a socket many times for one piece of data, and also while
+/// it writes.
+struct Timed {
+    socket: TcpStream,
+    deadline: Instant,
+}
+
+impl io::Read for Timed {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.socket.set_read_timeout(Some(left(self.deadline)?))?;
+        self.socket.read(buffer)
+    }
+}
+
+impl Write for Timed {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        self.socket.set_write_timeout(Some(left(self.deadline)?))?;
+        self.socket.write(bytes)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        self.socket.flush()
+    }
+}
+
 enum Stream {
-    Plain(TcpStream),
-    Tls(Box<StreamOwned<ClientConnection, TcpStream>>),
+    Plain(Timed),
+    Tls(Box<StreamOwned<ClientConnection, Timed>>),
 }
 
 impl Stream {
@@ -163,19 +203,17 @@ impl Stream {
         }
     }
 
-    fn read_some(&mut self, timeout: Duration) -> io::Result<Read> {
-        if timeout.is_zero() {
-            return Ok(Read::Silence);
-        }
-        let socket = match self {
-            Self::Plain(socket) => &*socket,
-            Self::Tls(stream) => &stream.sock,
-        };
-        socket.set_read_timeout(Some(timeout))?;
+    fn read_some(&mut self, deadline: Instant) -> io::Result<Read> {
         let mut chunk = vec![0; 16 * 1024];
         let read = match self {
-            Self::Plain(socket) => socket.read(&mut chunk),
-            Self::Tls(stream) => stream.read(&mut chunk),
+            Self::Plain(socket) => {
+                socket.deadline = deadline;
+                socket.read(&mut chunk)
+            }
+            Self::Tls(stream) => {
+                stream.sock.deadline = deadline;
+                stream.read(&mut chunk)
+            }
         };
         match read {
             Ok(0) => Ok(Read::End),
@@ -218,7 +256,10 @@ impl Decoder {
             }
             Coding::UntilEnd => (!self.rest.is_empty()).then(|| Read::Bytes(std::mem::take(&mut self.rest))),
             Coding::Chunked => {
-                let end = self.rest.windows(2).position(|it| it == b"\r\n")?;
+                let line = &self.rest[..self.rest.len().min(MAX_CHUNK_LINE)];
+                let Some(end) = line.windows(2).position(|it| it == b"\r\n") else {
+                    return (line.len() == MAX_CHUNK_LINE).then_some(Read::End);
+                };
                 let size = str::from_utf8(&self.rest[..end]).ok()?.split(';').next()?.trim();
                 let Ok(size) = usize::from_str_radix(size, 16) else { return Some(Read::End) };
                 if size == 0 || size > MAX_BODY {
@@ -253,7 +294,7 @@ impl Body for Incoming {
             if let Some(read) = self.decoder.decode() {
                 return read;
             }
-            match self.stream.read_some(deadline.saturating_duration_since(Instant::now())) {
+            match self.stream.read_some(deadline) {
                 Ok(Read::Bytes(bytes)) => {
                     self.read += bytes.len();
                     self.decoder.rest.extend_from_slice(&bytes);
@@ -301,6 +342,35 @@ mod tests {
         for wrong in [&b"x\r\n"[..], b"ffffffffffffffff\r\n", b"fffffff\r\n"] {
             assert_eq!(decoded(Coding::Chunked, wrong, 1), (Vec::new(), true));
         }
+    }
+
+    #[test]
+    fn handshakes_end_at_the_deadline() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let roots = rustls::RootCertStore::empty();
+        let config = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let port = listener.local_addr().expect("an address").port();
+        let mut address = Address::new(&format!("http://127.0.0.1:{port}/"), Vec::new()).expect("an address");
+        address.tls = Some(Arc::new(config));
+        // The system accepts the connection, and nothing responds.
+        let request = Request { method: "POST", ..Request::default() };
+        let error = address.exchange(&request, Duration::from_millis(50)).map(|_| ()).expect_err("no response");
+        assert_eq!(error.kind(), io::ErrorKind::TimedOut);
+    }
+
+    #[test]
+    fn sockets_are_not_read_after_the_deadline() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+        let socket = TcpStream::connect(listener.local_addr().expect("an address")).expect("a connection");
+        let (mut peer, _) = listener.accept().expect("a connection");
+        peer.write_all(b"a").expect("it is written");
+        let now = Instant::now();
+        let mut timed = Timed { socket, deadline: now };
+        let mut byte = [0];
+        assert_eq!(timed.read(&mut byte).expect_err("it is late").kind(), io::ErrorKind::TimedOut);
+        assert_eq!(timed.write(&byte).expect_err("it is late").kind(), io::ErrorKind::TimedOut);
+        timed.deadline = now + Duration::from_secs(60);
+        assert_eq!((timed.read(&mut byte).expect("a byte"), byte), (1, *b"a"));
     }
 
     #[test]

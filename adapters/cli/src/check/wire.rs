@@ -73,3 +73,9 @@ pub(super) fn header<'a>(headers: &'a [(String, String)], name: &str) -> Option<
 pub(super) trait Body {
     fn read(&mut self, timeout: Duration) -> Read;
 }
+
+/// Whether a content type is that of server-sent events.
+pub(super) fn is_event_stream(content_type: &str) -> bool {
+    let bare = content_type.split(';').next().unwrap_or_default().trim();
+    bare.eq_ignore_ascii_case("text/event-stream")
+}

@@ -11,8 +11,9 @@ use crate::{
 /// Where the crates are, until they are released.
 const REPOSITORY: &str = "https://github.com/mcp-proto/mcp-proto";
 
-/// Names that cargo refuses: keywords, and crates that are always there.
-const RESERVED: [&str; 46] = [
+/// Names that cargo refuses: keywords, crates that are always there, and folders that it makes itself.
+const RESERVED: [&str; 62] = [
+    "Self",
     "abstract",
     "alloc",
     "as",
@@ -21,14 +22,17 @@ const RESERVED: [&str; 46] = [
     "become",
     "box",
     "break",
+    "build",
     "const",
     "continue",
     "core",
     "crate",
+    "deps",
     "do",
     "dyn",
     "else",
     "enum",
+    "examples",
     "extern",
     "false",
     "final",
@@ -38,6 +42,7 @@ const RESERVED: [&str; 46] = [
     "if",
     "impl",
     "in",
+    "incremental",
     "let",
     "loop",
     "macro",
@@ -45,8 +50,10 @@ const RESERVED: [&str; 46] = [
     "mod",
     "move",
     "mut",
+    "override",
     "priv",
     "proc-macro",
+    "proc_macro",
     "pub",
     "ref",
     "return",
@@ -59,6 +66,15 @@ const RESERVED: [&str; 46] = [
     "trait",
     "true",
     "try",
+    "type",
+    "typeof",
+    "unsafe",
+    "unsized",
+    "use",
+    "virtual",
+    "where",
+    "while",
+    "yield",
 ];
 
 /// Creates a project in a new folder.
@@ -170,7 +186,26 @@ mod tests {
         for name in ["a", "my-server", "My_server2"] {
             assert!(is_package_name(name), "{name}");
         }
-        for name in ["", "2a", "-a", "a/b", "..", "a b", "ä", "test", "fn", &"a".repeat(65)] {
+        for name in [
+            "",
+            "2a",
+            "-a",
+            "a/b",
+            "..",
+            "a b",
+            "ä",
+            "test",
+            "fn",
+            "build",
+            "deps",
+            "examples",
+            "incremental",
+            "type",
+            "use",
+            "while",
+            "Self",
+            &"a".repeat(65),
+        ] {
             assert!(!is_package_name(name), "{name}");
         }
         assert!(RESERVED.is_sorted());

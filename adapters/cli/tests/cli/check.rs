@@ -1,6 +1,11 @@
 //! Tests of `mcp check` with real processes and sockets. Each check has its own tests in the program.
 
 use std::fs;
+#[cfg(unix)]
+use std::{
+    io::{BufRead, BufReader, Read},
+    process::{Command, Stdio},
+};
 
 use serde_json::Value;
 
@@ -33,7 +38,7 @@ pub(crate) fn own_servers_pass_over_http(mcp: &Mcp) {
 /// A server that responds to everything with a result.
 #[cfg(unix)]
 pub(crate) fn broken_rules_are_shown() {
-    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"<b>","version":"1"}}}"#;
+    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"<b>\\u000apassed","version":"1"}}}"#;
     let server = format!("sed -un 's/.*\"id\":\\([0-9]*\\).*/{answer}/p'");
     let folder = Folder::new("check");
     let (page, junit) = (folder.file("a.html"), folder.file("a.xml"));
@@ -48,19 +53,53 @@ pub(crate) fn broken_rules_are_shown() {
         r#"    < {"jsonrpc":"2.0""#,
         "failed         ping",
         "not applicable http-get",
-        "<b> 1 (2025-11-25): 0 passed, 1 not applicable, 0 not reachable, 0 warning, 2 failed",
+        "<b>\u{fffd}passed 1 (2025-11-25): 0 passed, 1 not applicable, 0 not reachable, 0 warning, 2 failed",
     ] {
         assert!(out.contains(part), "{part}: {out}");
     }
     let page = fs::read_to_string(&page).expect("it is written");
     assert!(
-        page.contains("default-src 'none'") && page.contains(">2 failed<") && page.contains("&lt;b&gt; 1"),
+        page.contains("default-src 'none'")
+            && page.contains(">2 failed<")
+            && page.contains("&lt;b&gt;\u{fffd}passed 1"),
         "{page}"
     );
-    assert!(!page.contains("<script") && !page.contains("<b> 1") && !page.contains("src=\"http"), "{page}");
+    assert!(!page.contains("<script") && !page.contains("<b> ") && !page.contains("src=\"http"), "{page}");
     let junit = fs::read_to_string(&junit).expect("it is written");
     assert!(junit.contains("tests=\"3\" failures=\"2\" errors=\"0\" skipped=\"1\""), "{junit}");
     assert_eq!(junit.matches("<failure message=").count(), 2, "{junit}");
+}
+
+/// The reader of the output is gone, as with `mcp check .. | head`.
+#[cfg(unix)]
+pub(crate) fn closed_outputs_hide_no_failure() {
+    let folder = Folder::new("check-pipe");
+    let junit = folder.file("a.xml");
+    let server = r#"sed -un 's/.*"id":\([0-9]*\).*/{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"a","version":"1"}}}/p'"#;
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+    command.args(["check", server, "--only", "unknown-method", "--junit"]).arg(&junit).stdout(Stdio::piped());
+    let mut process = command.spawn().expect("it runs");
+    drop(process.stdout.take());
+    assert_eq!(process.wait().expect("it ends").code(), Some(1));
+    assert!(fs::read_to_string(&junit).expect("it is written").contains("failures=\"1\""));
+}
+
+/// The server has a process group of its own, so that Ctrl-C does not reach it.
+#[cfg(unix)]
+pub(crate) fn signals_end_the_server() {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+    command.args(["check", "sh -c 'echo started >&2; exec sleep 600'", "--timeout", "600"]);
+    let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
+    let mut line = String::new();
+    errors.read_line(&mut line).expect("text");
+    assert_eq!(line, "started\n");
+    let signalled = Command::new("kill").args(["-INT", &process.id().to_string()]).status().expect("it runs");
+    assert!(signalled.success());
+    assert_eq!(process.wait().expect("it ends").code(), Some(130));
+    // The server has this pipe, too: it ends with the server.
+    line.clear();
+    assert_eq!(errors.read_to_string(&mut line).expect("text"), 0);
 }
 
 pub(crate) fn wrong_checks() {
@@ -71,10 +110,19 @@ pub(crate) fn wrong_checks() {
         let rules = line["rules"].as_array().expect("rules");
         assert!(!rules.is_empty() && rules.iter().all(|rule| rule["text"] != ""), "{line}");
     }
-    let rows: [(&[&str], i32, &str); 5] = [
+    let rows: [(&[&str], i32, &str); 10] = [
         (&["check"], 2, "required arguments were not provided"),
         (&["check", "{}", "--only", "nothing"], 2, "there is no check `nothing`"),
         (&["check", "{}", "--hostile-bytes", "5"], 2, "--hostile"),
+        (&["check", "{}", "--only", "hostile-many"], 2, "`hostile-many` needs --hostile"),
+        (
+            &["check", "http://127.0.0.1:1/mcp", "--bearer", "a\nX-Other: b"],
+            2,
+            "the header Authorization has characters",
+        ),
+        (&["check", "http://127.0.0.1:1/mcp", "--bearer", "a\n"], 3, "the server is not reached"),
+        (&["check", "{}", "--timeout", "1e18"], 2, "more than a million seconds"),
+        (&["check", "http://user:secret@:1 /mcp"], 2, "mcp: the target is not the address of an HTTP server\n"),
         (&["check", "/no/such/program"], 3, "/no/such/program cannot be started"),
         (&["check", "http://127.0.0.1:1/mcp"], 3, "the server is not reached"),
     ];

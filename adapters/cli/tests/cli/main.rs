@@ -122,6 +122,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("bridge::wrong_bridges", bridge::wrong_bridges),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
+    #[cfg(unix)]
+    ("check::closed_outputs_hide_no_failure", check::closed_outputs_hide_no_failure),
+    #[cfg(unix)]
+    ("check::signals_end_the_server", check::signals_end_the_server),
     ("check::wrong_checks", check::wrong_checks),
     ("project::projects_compile", project::projects_compile),
     ("project::projects_depend_on_the_repository", project::projects_depend_on_the_repository),

@@ -68,7 +68,7 @@ pub(crate) fn projects_depend_on_the_repository() {
             assert!(readme.contains(&name) && !readme.contains("{{"), "{readme}");
         }
     }
-    for name in ["../a", "a b", "test", ""] {
+    for name in ["../a", "a b", "test", "build", "use", ""] {
         let (code, error) = create(&folder, &[name]);
         assert!(code == 2 && error.contains("is not the name of a package"), "{name}: {error}");
     }

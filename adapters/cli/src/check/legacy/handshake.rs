@@ -56,10 +56,10 @@ fn initialize_result(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     let reply = probe.initialize(NEWEST)?;
     let result = reply.result()?;
-    ensure(result.get("protocolVersion").is_some_and(Value::is_string), || "`protocolVersion` is no text".into())?;
-    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is no object".into())?;
+    ensure(result.get("protocolVersion").is_some_and(Value::is_string), || "`protocolVersion` is not a string".into())?;
+    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is not an object".into())?;
     let server = result.get("serverInfo").unwrap_or(&Value::Null);
-    ensure(server.is_object(), || "`serverInfo` is no object".into())?;
+    ensure(server.is_object(), || "`serverInfo` is not an object".into())?;
     shapes::texts(server, "serverInfo", &["name", "version"])
 }
 
@@ -121,6 +121,7 @@ fn unknown_capabilities(probe: &mut Probe) -> Verdict {
     let mut params = initialize_params(NEWEST);
     params["capabilities"] = json!({"mcpCheckUnknown": {"a": [1]}, "experimental": {"mcpCheck": {}}});
     let reply = probe.call("initialize", params)?;
+    probe.session = reply.header("mcp-session-id").map(str::to_owned);
     ensure(reply.message["result"].is_object(), || "`initialize` with an unknown capability fails".into())
 }
 

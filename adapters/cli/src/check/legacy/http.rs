@@ -8,7 +8,7 @@ use crate::check::{
     definition::{Check, legacy},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{Mode, NEWEST, Probe, Provoked, Wire},
-    wire::Request,
+    wire::{Request, is_event_stream},
 };
 
 /// An origin that no server allows by accident.
@@ -135,7 +135,7 @@ fn get(probe: &mut Probe) -> Verdict {
     let kind = response.header("content-type").unwrap_or_default();
     match response.status {
         405 => Ok(()),
-        200 if kind.starts_with("text/event-stream") => Ok(()),
+        200 if is_event_stream(kind) => Ok(()),
         // A session has ended, credentials are missing, or the server is busy.
         401 | 403 | 404 | 409 | 429 | 503 => not_reachable(format!("the status is {}", response.status)),
         status => failed(format!("GET is answered with {status} and the type `{kind}`")),
@@ -186,7 +186,7 @@ fn session_deleted(probe: &mut Probe) -> Verdict {
     }
     let (_, request) = ping(probe);
     let found = probe.post(&request)?;
-    probe.mode = Mode::Unknown;
+    (probe.mode, probe.session) = (Mode::Unknown, None);
     ensure(found.status == Some(404), || {
         format!("a request of the deleted session is answered with {}", found.status.unwrap_or_default())
     })
@@ -223,7 +223,7 @@ fn version_missing(probe: &mut Probe) -> Verdict {
 fn stream(probe: &mut Probe) -> Result<Provoked, Outcome> {
     let (_, request) = ping(probe);
     let response = probe.open(&request, probe.timeout)?;
-    let is_stream = response.header("content-type").is_some_and(|it| it.starts_with("text/event-stream"));
+    let is_stream = response.header("content-type").is_some_and(is_event_stream);
     if !is_stream {
         return not_applicable("the server answers with JSON, not with a stream");
     }

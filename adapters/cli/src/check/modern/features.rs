@@ -139,13 +139,20 @@ fn annotations(schema: &Value, names: &mut Vec<String>) -> Verdict {
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
             ensure(!text.is_empty() && text.bytes().all(is_letter), || format!("`x-mcp-header` is {header}"))?;
             let kind = &property["type"];
-            let is_simple = ["string", "integer", "boolean"].iter().any(|it| kind == it);
-            ensure(is_simple, || format!("`x-mcp-header` is at a property of the type {kind}"))?;
+            ensure(is_simple(kind), || format!("`x-mcp-header` is at a property of the type {kind}"))?;
             names.push(text.to_ascii_lowercase());
         }
         annotations(property, names)?;
     }
     Ok(())
+}
+
+/// Whether a type is one that a header has. `null` may stand beside it: then there is no header.
+fn is_simple(kind: &Value) -> bool {
+    let kinds = kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice);
+    let mut others = kinds.iter().filter(|kind| kinds.len() == 1 || **kind != "null");
+    let is_header = |kind: &Value| ["string", "integer", "boolean"].iter().any(|it| kind == it);
+    others.next().is_some_and(is_header) && others.next().is_none()
 }
 
 fn tool_unknown(probe: &mut Probe) -> Verdict {
@@ -195,7 +202,7 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
     for (method, member) in lists(probe) {
         let first = probe.call(method, Value::Null)?;
         let Some(next) = first.result()?.get("nextCursor") else { continue };
-        ensure(next.is_string(), || format!("`nextCursor` of {method} is no text"))?;
+        ensure(next.is_string(), || format!("`nextCursor` of {method} is not a string"))?;
         let second = probe.call(method, json!({"cursor": next}))?;
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
         ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))?;
@@ -279,7 +286,7 @@ fn contents(probe: &mut Probe) -> Verdict {
     }
     hints(&reply.message["result"])?;
     let Some(all) = result.get("contents").and_then(Value::as_array) else {
-        return failed("`contents` is no array");
+        return failed("`contents` is not an array");
     };
     all.iter().try_for_each(shapes::contents)
 }
@@ -325,5 +332,24 @@ fn completion_undeclared(probe: &mut Probe) -> Verdict {
 fn log_level(probe: &mut Probe) -> Verdict {
     let mut meta = modern_meta();
     meta["io.modelcontextprotocol/logLevel"] = json!("loud");
+    // The request asks for log messages, if with a wrong level.
+    probe.accepts_logging = true;
     probe.call("tools/list", json!({"_meta": meta}))?.expect_code(-32602)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn headers_have_simple_types() {
+        for kind in [json!("string"), json!(["string", "null"]), json!(["null", "integer"]), json!(["boolean"])] {
+            assert!(is_simple(&kind), "{kind}");
+        }
+        for kind in
+            [json!(null), json!("null"), json!([]), json!(["null"]), json!(["string", "integer"]), json!("array")]
+        {
+            assert!(!is_simple(&kind), "{kind}");
+        }
+    }
 }

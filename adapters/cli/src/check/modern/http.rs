@@ -7,7 +7,7 @@ use crate::check::{
     legacy::http::{FOREIGN, accepted, needs_loopback, response_type},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable},
     probe::{MODERN, Probe, Provoked, Reply, modern_meta},
-    wire::Request,
+    wire::{Request, is_event_stream},
 };
 
 pub(in crate::check) const CHECKS: &[Check] = &[
@@ -208,7 +208,7 @@ fn unknown_param(probe: &mut Probe) -> Verdict {
 fn stream_ends(probe: &mut Probe) -> Verdict {
     let (_, request) = discovery(probe);
     let found: Provoked = probe.post(&request)?;
-    if !found.header("content-type").is_some_and(|it| it.starts_with("text/event-stream")) {
+    if !found.header("content-type").is_some_and(is_event_stream) {
         return not_applicable("the server answers with JSON, not with a stream");
     }
     ensure(found.has_ended, || "the stream is open after the response".into())

@@ -103,8 +103,8 @@ fn discover(probe: &mut Probe) -> Verdict {
     };
     let versions = result.get("supportedVersions").and_then(Value::as_array);
     let is_list = versions.is_some_and(|all| all.iter().all(Value::is_string));
-    ensure(is_list, || "`supportedVersions` is no array of texts".into())?;
-    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is no object".into())
+    ensure(is_list, || "`supportedVersions` is not an array of strings".into())?;
+    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is not an object".into())
 }
 
 fn discover_hints(probe: &mut Probe) -> Verdict {
@@ -116,7 +116,7 @@ fn discover_hints(probe: &mut Probe) -> Verdict {
 
 /// Judges the caching hints of a result.
 pub(in crate::check) fn hints(result: &Value) -> Verdict {
-    ensure(result["ttlMs"].as_f64().is_some_and(|it| it >= 0.0), || "`ttlMs` is no number from 0 on".into())?;
+    ensure(result["ttlMs"].as_f64().is_some_and(|it| it >= 0.0), || "`ttlMs` is not a number from 0 on".into())?;
     let scope = &result["cacheScope"];
     ensure(*scope == "public" || *scope == "private", || format!("`cacheScope` is {scope}"))
 }
@@ -214,7 +214,7 @@ fn supported_versions(probe: &mut Probe) -> Verdict {
     let reply = of_unknown_version(probe)?;
     reply.expect_code(-32022)?;
     let data = &reply.message["error"]["data"];
-    let Some(supported) = data["supported"].as_array() else { return failed("`data.supported` is no array") };
+    let Some(supported) = data["supported"].as_array() else { return failed("`data.supported` is not an array") };
     let discovered = probe.call("server/discover", Value::Null)?;
     let all = discovered.message["result"]["supportedVersions"].as_array().cloned().unwrap_or_default();
     ensure(supported.iter().all(|version| all.contains(version)), || {
@@ -299,6 +299,8 @@ fn null_id(probe: &mut Probe) -> Verdict {
 }
 
 fn parse_error(probe: &mut Probe) -> Verdict {
+    // A server may find the id in what it has read.
+    probe.forget_ids();
     refused(probe, r#"{"jsonrpc":"2.0","id":910003,"method":"server/discover""#, Some(-32700))
 }
 

@@ -8,6 +8,7 @@ use crate::check::{
     definition::{Check, modern},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable},
     probe::{Probe, brief},
+    wire::is_event_stream,
 };
 
 const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
@@ -88,7 +89,7 @@ fn acknowledged(probe: &mut Probe) -> Verdict {
     })?;
     let subscription = &first["params"]["_meta"][SUBSCRIPTION];
     ensure(*subscription == id, || format!("the id of the subscription is {subscription} instead of {id}"))?;
-    ensure(first["params"]["notifications"].is_object(), || "`notifications` is no object".into())?;
+    ensure(first["params"]["notifications"].is_object(), || "`notifications` is not an object".into())?;
     cancel(probe, &id)
 }
 
@@ -137,6 +138,6 @@ fn cancelled(probe: &mut Probe) -> Verdict {
 fn stream(probe: &mut Probe) -> Verdict {
     needs_changes(probe)?;
     let Listening { content_type, .. } = listen(probe, &all_types())?;
-    let is_stream = content_type.as_deref().is_some_and(|it| it.starts_with("text/event-stream"));
+    let is_stream = content_type.as_deref().is_some_and(is_event_stream);
     ensure(is_stream, || format!("the content type is {content_type:?}"))
 }

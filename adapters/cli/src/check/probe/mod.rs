@@ -4,12 +4,12 @@ mod observed;
 mod send;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, HashMap, HashSet},
     time::Duration,
 };
 
-pub(super) use observed::Entry;
 use observed::Observed;
+pub(super) use observed::{Entry, shorten};
 pub(super) use send::{Provoked, Reply, brief};
 use serde_json::{Value, json};
 
@@ -30,6 +30,12 @@ pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", 
 
 /// The most pages of a list that are read.
 const MAX_PAGES: usize = 1000;
+
+/// The most bytes of a list.
+const MAX_LIST: usize = 32 << 20;
+
+/// How long the deletion of a session is waited for.
+const DELETE: Duration = Duration::from_secs(2);
 
 /// How a server is reached.
 pub(super) enum Wire {
@@ -71,8 +77,8 @@ pub(super) struct HostileLimits {
     pub(super) messages: usize,
 }
 
-/// The items of a list, and the bytes that brought them.
-type ReadList = (Vec<Value>, Vec<Entry>);
+/// A list or why there is none, and the bytes that brought it.
+type ReadList = (Result<Vec<Value>, Outcome>, Vec<Entry>);
 
 /// The connection of a check.
 pub(super) struct Probe {
@@ -92,8 +98,17 @@ pub(super) struct Probe {
     observed: Observed,
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
-    /// Lists that were read, with their bytes.
+    /// Lists that were read, with their bytes, and lists that have failed.
     lists: BTreeMap<(Era, &'static str), ReadList>,
+    /// Responses to requests of the server that are to be sent, and how many the check has had.
+    replies: Vec<Value>,
+    reply_count: usize,
+    /// Whether the check has asked for log messages.
+    pub(super) accepts_logging: bool,
+    /// Sessions over HTTP that are not used any more, as the requests that delete them.
+    unused: Vec<Request>,
+    /// Whether the server responds to DELETE in time.
+    deletes: bool,
 }
 
 impl Probe {
@@ -112,6 +127,11 @@ impl Probe {
             observed: Observed::default(),
             sent: HashMap::new(),
             lists: BTreeMap::new(),
+            replies: Vec::new(),
+            reply_count: 0,
+            accepts_logging: false,
+            unused: Vec::new(),
+            deletes: true,
         }
     }
 
@@ -157,7 +177,9 @@ impl Probe {
 
     /// Begins a check: what is sent and received from now on belongs to it.
     pub(super) fn begin(&mut self, check: &'static str, era: Era) {
+        self.delete_sessions();
         (self.check, self.era) = (check, era);
+        (self.reply_count, self.accepts_logging) = (0, false);
         self.observed.begin();
     }
 
@@ -198,7 +220,8 @@ impl Probe {
     pub(super) fn fresh(&mut self) -> Verdict {
         self.sent.clear();
         self.observed.new_session();
-        self.session = None;
+        self.replies.clear();
+        self.leave_session();
         if let Wire::Program(program) = &mut self.wire
             && let Err(error) = program.restart()
         {
@@ -207,6 +230,37 @@ impl Probe {
         self.is_starting = !self.is_http();
         self.mode = Mode::Fresh;
         Ok(())
+    }
+
+    /// Gives up the session. It is deleted after the check, which may compare it with the next one.
+    fn leave_session(&mut self) {
+        if let Some(id) = self.session.take().filter(|_| self.is_http() && self.deletes) {
+            let mut request = Request { method: "DELETE", ..Request::default() };
+            request.set("Mcp-Session-Id", Some(&id));
+            if let Mode::Session(version) = &self.mode
+                && version.as_str() >= "2025-06-18"
+            {
+                request.set("MCP-Protocol-Version", Some(version));
+            }
+            self.unused.push(request);
+        }
+    }
+
+    fn delete_sessions(&mut self) {
+        for request in std::mem::take(&mut self.unused) {
+            if let Wire::Site(site) = &mut self.wire
+                && self.deletes
+            {
+                self.deletes = site.exchange(&request, self.timeout.min(DELETE)).is_ok();
+            }
+        }
+    }
+
+    /// Deletes the sessions over HTTP that are left.
+    pub(super) fn close(&mut self) {
+        self.leave_session();
+        self.mode = Mode::Unknown;
+        self.delete_sessions();
     }
 
     /// Opens a session of a revision, unless it is there.
@@ -304,29 +358,41 @@ impl Probe {
         request
     }
 
-    /// Reads all pages of a list, once in an era.
+    /// Reads all pages of a list, once in an era. A list that breaks a rule is not read again, either.
     pub(super) fn list(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
         if let Some((list, entries)) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(entries);
-            return Ok(list.clone());
+            return list.clone();
         }
         let from = self.observed.len();
-        let (mut all, mut cursor) = (Vec::new(), None::<Value>);
+        let list = self.read_list(method, member);
+        if matches!(list, Ok(_) | Err(Outcome::Failed(_))) {
+            self.lists.insert((self.era, method), (list.clone(), self.observed.since(from)));
+        }
+        list
+    }
+
+    fn read_list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, Outcome> {
+        let (mut all, mut bytes) = (Vec::new(), 0);
+        let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
         for _ in 0..MAX_PAGES {
             let params = cursor.take().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
-            let reply = self.call(method, params)?;
-            let result = reply.result()?;
-            let Some(items) = result.get(member).and_then(Value::as_array) else {
+            let mut reply = self.call(method, params)?;
+            reply.result()?;
+            bytes += reply.message.to_string().len();
+            if bytes > MAX_LIST {
+                return failed(format!("{method} has more than {MAX_LIST} bytes"));
+            }
+            let result = &mut reply.message["result"];
+            let Value::Array(items) = result[member].take() else {
                 return not_reachable(format!("the result of {method} has no array `{member}`"));
             };
-            all.extend(items.iter().cloned());
-            match result.get("nextCursor") {
-                Some(next) if next.is_string() => cursor = Some(next.clone()),
-                _ => {
-                    self.lists.insert((self.era, method), (all.clone(), self.observed.since(from)));
-                    return Ok(all);
-                }
+            all.extend(items);
+            let Some(next) = result["nextCursor"].as_str() else { return Ok(all) };
+            if !cursors.insert(next.to_owned()) {
+                return failed(format!("{method} returns a cursor again, so that it has no end"));
             }
+            cursor = Some(next.to_owned());
         }
         failed(format!("{method} has more than {MAX_PAGES} pages"))
     }

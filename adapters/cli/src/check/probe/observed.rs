@@ -75,7 +75,7 @@ impl Observed {
     }
 
     pub(super) fn event_id(&mut self, id: &str) {
-        if self.event_ids.len() < ENTRIES * 1000 && !self.event_ids.insert(id.to_owned()) {
+        if id.len() <= CHARACTERS && self.event_ids.len() < ENTRIES * 1000 && !self.event_ids.insert(id.to_owned()) {
             self.notice("event-ids", id);
         }
     }

@@ -9,14 +9,17 @@ use crate::check::{
     era::Era,
     events::{Events, SseEvent},
     outcome::{Outcome, Verdict, failed, not_reachable},
-    wire::{Read, Request, Response, header},
+    wire::{Read, Request, Response, header, is_event_stream},
 };
 
-/// How long a message is waited for that should not come.
+/// How long a stream is read after its last message.
 const QUIET: Duration = Duration::from_millis(300);
 
 /// How many times longer the first response of a process may take.
 const START: u32 = 4;
+
+/// The most requests of the server that are responded to in a check.
+const MAX_REPLIES: usize = 100;
 
 /// The most messages that are read while a response is waited for.
 const MAX_MESSAGES: usize = 100_000;
@@ -199,7 +202,7 @@ impl Probe {
         let mut messages = self.settle()?;
         if messages.is_empty() && expects_response {
             let deadline = Instant::now() + self.patience();
-            messages.extend(self.next_message(deadline)?);
+            messages.extend(self.next_response(deadline)?);
         } else if !expects_response {
             messages.extend(self.settle()?);
         }
@@ -218,7 +221,7 @@ impl Probe {
         }
         self.write_line(message.to_string().as_bytes())?;
         let deadline = Instant::now() + self.patience();
-        let mut before = Vec::new();
+        let (mut before, mut bytes) = (Vec::new(), 0);
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else {
                 return failed(format!("the server does not respond to {method} afterwards"));
@@ -228,6 +231,10 @@ impl Probe {
             }
             if message["id"] == id {
                 return Ok(before);
+            }
+            bytes += message.to_string().len();
+            if bytes > MAX_BODY {
+                return failed(format!("the server writes more than {MAX_BODY} bytes before it responds to {method}"));
             }
             before.push(message);
         }
@@ -251,15 +258,23 @@ impl Probe {
         program.write(line).or_else(|error| failed(format!("the server does not read any more: {error}")))
     }
 
-    /// Returns the next message of a program that arrives in a short time, such as one that should not.
-    pub(in crate::check) fn unexpected(&mut self) -> Result<Option<Value>, Outcome> {
-        let deadline = Instant::now() + QUIET;
-        self.next_message(deadline)
+    /// Reads the next message of a program that is no request and no notification. `None` is silence.
+    pub(in crate::check) fn next_response(&mut self, deadline: Instant) -> Result<Option<Value>, Outcome> {
+        loop {
+            match self.next_message(deadline)? {
+                Some(message) if message.get("method").is_some() => {}
+                other => return Ok(other),
+            }
+        }
     }
 
-    /// Reads the next message of a program. `None` is silence.
+    /// Reads the next message of a program. `None` is silence, also if the deadline is past.
     pub(in crate::check) fn next_message(&mut self, deadline: Instant) -> Result<Option<Value>, Outcome> {
         for _ in 0..MAX_MESSAGES {
+            // A server that writes without an end does not extend the time.
+            if Instant::now() >= deadline {
+                return Ok(None);
+            }
             let Wire::Program(program) = &mut self.wire else { return Ok(None) };
             let line = match program.read_line(deadline.saturating_duration_since(Instant::now())) {
                 Read::Bytes(line) => line,
@@ -274,12 +289,15 @@ impl Probe {
             match serde_json::from_slice::<Value>(&line) {
                 Ok(Value::Array(batch)) if self.version() == "2025-03-26" => {
                     for message in &batch {
-                        self.observe(message, text)?;
+                        self.observe(message, text);
                     }
+                    self.send_replies(deadline)?;
                     return Ok(Some(Value::Array(batch)));
                 }
                 Ok(message) => {
-                    if self.observe(&message, text)? {
+                    let is_message = self.observe(&message, text);
+                    self.send_replies(deadline)?;
+                    if is_message {
                         return Ok(Some(message));
                     }
                 }
@@ -290,16 +308,16 @@ impl Probe {
         Ok(None)
     }
 
-    /// Judges a message of the server by rules that hold for each, and responds to its pings. Returns whether it is a
-    /// message.
-    fn observe(&mut self, message: &Value, text: &str) -> Result<bool, Outcome> {
+    /// Judges a message of the server by rules that hold for each, and queues a response to its requests. Returns
+    /// whether it is a message.
+    fn observe(&mut self, message: &Value, text: &str) -> bool {
         let era = if self.mode == Mode::Mixed { Era::Legacy } else { self.era() };
         if self.mode == Mode::Mixed {
             if !message.is_object() {
-                return Ok(false);
+                return false;
             }
         } else if !self.observed.judge(message, era, text) {
-            return Ok(false);
+            return false;
         }
         let id = message.get("id");
         if let Some(method) = message["method"].as_str() {
@@ -311,17 +329,41 @@ impl Probe {
                     "ping" => json!({"jsonrpc": "2.0", "id": id, "result": {}}),
                     _ => json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32601, "message": "Method not found"}}),
                 };
-                self.notify(&response)?;
+                if self.reply_count < MAX_REPLIES {
+                    self.reply_count += 1;
+                    self.replies.push(response);
+                }
             }
         } else if let Some(id) = id.filter(|id| !id.is_null()) {
             let check = if self.era() == Era::Legacy { "one-response" } else { "modern-one-response" };
-            match self.sent.insert(id.to_string(), true) {
-                Some(false) => {}
+            match self.sent.get_mut(&id.to_string()) {
+                Some(has_response @ false) => *has_response = true,
                 _ if self.observed.is_lenient => {}
                 _ => self.observed.notice(check, text),
             }
         }
-        Ok(true)
+        true
+    }
+
+    /// Sends the responses that are queued. What a server sends back over HTTP is not read: it may be a request again.
+    fn send_replies(&mut self, deadline: Instant) -> Verdict {
+        for response in std::mem::take(&mut self.replies) {
+            if !self.is_http() {
+                self.write_line(response.to_string().as_bytes())?;
+                continue;
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                break;
+            }
+            let request = self.http_request(&response);
+            self.note(true, &response.to_string());
+            if let Wire::Site(site) = &mut self.wire {
+                // The request of the check shows whether the server goes on.
+                let _ = site.exchange(&request, left);
+            }
+        }
+        Ok(())
     }
 
     /// Judges a request or a notification of the server.
@@ -353,7 +395,7 @@ impl Probe {
             "notifications/message" if legacy && self.facts.legacy.is_some() && !is_declared("logging", "") => {
                 "undeclared-logging"
             }
-            "notifications/message" if !legacy => "modern-unasked-logging",
+            "notifications/message" if !legacy && !self.accepts_logging => "modern-unasked-logging",
             _ => return,
         };
         self.observed.notice(check, text);
@@ -363,7 +405,8 @@ impl Probe {
     fn expect_ids(&mut self, body: &str) {
         let Ok(value) = serde_json::from_str::<Value>(body) else { return };
         let all = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
-        for id in all.iter().filter_map(|message| message.get("id")) {
+        let is_response = |message: &&Value| message.get("result").or_else(|| message.get("error")).is_some();
+        for id in all.iter().filter(|message| !is_response(message)).filter_map(|message| message.get("id")) {
             self.sent.insert(id.to_string(), false);
         }
     }
@@ -395,18 +438,29 @@ impl Probe {
         is_last: &dyn Fn(&Value) -> bool,
     ) -> Result<Provoked, Outcome> {
         let response = self.open(request, timeout)?;
-        self.read_response(response, timeout, is_last)
+        self.read_body(response, timeout, is_last, request.method == "POST")
     }
 
-    /// Reads the body of a response. After the last message of a stream it is read a little longer.
+    /// Reads the body of a response to a message. After the last message of a stream it is read a little longer.
     pub(in crate::check) fn read_response(
         &mut self,
         response: Response,
         timeout: Duration,
         is_last: &dyn Fn(&Value) -> bool,
     ) -> Result<Provoked, Outcome> {
+        self.read_body(response, timeout, is_last, true)
+    }
+
+    /// Reads a body. Only the response to a message has messages: what a DELETE is answered with may be anything.
+    fn read_body(
+        &mut self,
+        response: Response,
+        timeout: Duration,
+        is_last: &dyn Fn(&Value) -> bool,
+        has_messages: bool,
+    ) -> Result<Provoked, Outcome> {
         let Response { status, headers, mut body } = response;
-        let is_stream = header(&headers, "content-type").is_some_and(|it| it.starts_with("text/event-stream"));
+        let is_stream = header(&headers, "content-type").is_some_and(is_event_stream) && has_messages;
         let mut provoked = Provoked { status: Some(status), headers, ..Provoked::default() };
         let mut deadline = Instant::now() + timeout;
         let (mut events, mut bytes) = (Events::default(), Vec::new());
@@ -425,54 +479,55 @@ impl Probe {
                 }
             }
             while let Some(event) = events.next_event() {
-                if self.take_event(event, &mut provoked, is_last)? {
+                if self.take_event(event, &mut provoked, is_last) {
                     deadline = deadline.min(Instant::now() + QUIET);
                 }
             }
+            self.send_replies(deadline)?;
         }
         provoked.body = String::from_utf8_lossy(&bytes).into_owned();
         self.note(false, &provoked.body.clone());
-        if !is_stream && let Ok(message) = serde_json::from_slice::<Value>(&bytes) {
+        if !is_stream
+            && has_messages
+            && let Ok(message) = serde_json::from_slice::<Value>(&bytes)
+        {
             for one in message.as_array().map_or(std::slice::from_ref(&message), Vec::as_slice) {
                 if one.get("jsonrpc").is_some() || status < 400 {
-                    self.observe(one, &provoked.body)?;
+                    self.observe(one, &provoked.body);
                 }
             }
+            self.send_replies(deadline)?;
             provoked.messages.push(message);
         }
         Ok(provoked)
     }
 
     /// Takes the message of an event. Returns whether it is the last one.
-    fn take_event(
-        &mut self,
-        event: SseEvent,
-        provoked: &mut Provoked,
-        is_last: &dyn Fn(&Value) -> bool,
-    ) -> Result<bool, Outcome> {
+    fn take_event(&mut self, event: SseEvent, provoked: &mut Provoked, is_last: &dyn Fn(&Value) -> bool) -> bool {
         let mut ends = false;
         let check = if self.era() == Era::Legacy { "sse-data" } else { "modern-sse-data" };
         if let Some(data) = event.data.as_deref().filter(|data| !data.is_empty()) {
             match serde_json::from_str::<Value>(data) {
                 Ok(message) if message.is_object() => {
-                    self.observe(&message, data)?;
+                    self.observe(&message, data);
                     ends = is_last(&message);
                     provoked.messages.push(message);
                 }
                 Ok(Value::Array(batch)) if self.version() == "2025-03-26" => {
                     for message in &batch {
-                        self.observe(message, data)?;
+                        self.observe(message, data);
                     }
                     provoked.messages.push(Value::Array(batch));
                 }
                 _ => self.observed.notice(check, data),
             }
         }
-        if let Some(id) = &event.id {
+        // 2026-07-28 has no resumption, so ids of events have no meaning there.
+        if let Some(id) = event.id.as_deref().filter(|_| self.era() == Era::Legacy) {
             self.observed.event_id(id);
         }
         provoked.events.push(event);
-        Ok(ends)
+        ends
     }
 }
 

@@ -5,6 +5,7 @@ use crate::{
     check::{era::Era, run::Finding},
     markup::escape,
     rules,
+    text::one_line,
 };
 
 const STYLE: &str = "\
@@ -28,8 +29,8 @@ pub(in crate::check) fn html(report: &Report<'_>) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}\n<p>{}, revisions \
          {}</p>\n",
         badge(report),
-        escape(&report.identity()),
-        escape(&report.revisions().join(", ")),
+        escape(&one_line(&report.identity())),
+        escape(&one_line(&report.revisions().join(", "))),
     );
     let sums: Vec<_> = WORDS.iter().rev().map(|word| format!("{} {word}", report.count(word))).collect();
     page.push_str(&format!("<p>{}</p>\n", sums.join(", ")));

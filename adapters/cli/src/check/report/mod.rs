@@ -15,7 +15,7 @@ use super::{
     probe::Facts,
     run::Finding,
 };
-use crate::{error::Failed, rules, show};
+use crate::{error::Failed, rules, show, text};
 
 /// The outcomes, from the best to the worst.
 pub(super) const WORDS: [&str; 5] = ["passed", "not applicable", "not reachable", "warning", "failed"];
@@ -82,8 +82,8 @@ pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed>
     if is_quiet && matches!(word, "passed" | "not applicable") {
         return Ok(());
     }
-    let why = if finding.why().is_empty() { String::new() } else { format!(": {}", finding.why()) };
-    show::line(&show::printable(&format!("{word:<14} {:<30} {}{why}", check.id, check.rules.join(" "))))?;
+    let why = if finding.why().is_empty() { String::new() } else { format!(": {}", text::one_line(finding.why())) };
+    show::line(&format!("{word:<14} {:<30} {}{why}", check.id, check.rules.join(" ")))?;
     if !matches!(word, "failed" | "warning") {
         return Ok(());
     }
@@ -93,8 +93,7 @@ pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed>
     for entry in last(finding) {
         let mark = if entry.is_sent { '>' } else { '<' };
         for line in entry.text.trim_end().lines().take(20) {
-            let line: String = line.chars().take(400).collect();
-            show::line(&show::printable(&format!("    {mark} {line}")))?;
+            show::line(&format!("    {mark} {}", text::one_line(line)))?;
         }
     }
     Ok(())
@@ -108,11 +107,11 @@ fn last(finding: &Finding) -> &[super::probe::Entry] {
 /// Prints the sums.
 pub(super) fn summary(report: &Report<'_>) -> Result<(), Failed> {
     for note in &report.facts.notes {
-        show::line(&show::printable(&format!("not there: {note}")))?;
+        show::line(&format!("not there: {}", text::one_line(note)))?;
     }
     let sums: Vec<_> = WORDS.iter().map(|word| format!("{} {word}", report.count(word))).collect();
-    let about = format!("{} ({}): {}", report.identity(), report.revisions().join(", "), sums.join(", "));
-    show::line(&show::printable(&about))
+    let (identity, revisions) = (text::one_line(&report.identity()), text::one_line(&report.revisions().join(", ")));
+    show::line(&format!("{identity} ({revisions}): {}", sums.join(", ")))
 }
 
 /// Prints the report as JSON: a line for each check, and one for the whole.

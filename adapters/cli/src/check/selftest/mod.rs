@@ -1,7 +1,9 @@
 //! Tests of the checks: a good server passes all, and for each check there is a server that breaks its rule only.
 
+mod bounds;
 mod faults;
 mod server;
+mod tolerance;
 mod wires;
 
 use std::{collections::BTreeSet, fs, time::Duration};
@@ -18,6 +20,9 @@ use super::{
     run::{Finding, Selection, reach, run},
 };
 
+/// How long a response may take. Silence of a server in memory takes no time.
+const TIMEOUT: Duration = Duration::from_secs(10);
+
 /// Runs all checks against a server.
 fn judge(place: Place, profile: Profile, spoil: Spoil) -> Vec<Finding> {
     let wire = match place {
@@ -25,11 +30,18 @@ fn judge(place: Place, profile: Profile, spoil: Spoil) -> Vec<Finding> {
         Place::Json => Wire::Site(Box::new(Web::new(profile, spoil, false))),
         Place::Stream => Wire::Site(Box::new(Web::new(profile, spoil, true))),
     };
+    judge_wire(wire, TIMEOUT, &[])
+}
+
+/// Runs checks against a server.
+fn judge_wire(wire: Wire, timeout: Duration, only: &[String]) -> Vec<Finding> {
     let limits = HostileLimits { bytes: 1000, depth: 100, messages: 50 };
-    let mut probe = Probe::new(wire, Duration::from_millis(50), limits);
+    let mut probe = Probe::new(wire, timeout, limits);
     reach(&mut probe);
-    let selection = Selection { eras: &[Era::Modern, Era::Legacy], is_hostile: true, only: &[] };
-    run(&mut probe, &selection, |_| {})
+    let selection = Selection { eras: &[Era::Modern, Era::Legacy], is_hostile: true, only };
+    let findings = run(&mut probe, &selection, |_| {});
+    probe.close();
+    findings
 }
 
 /// Returns the ids of the checks that found something.

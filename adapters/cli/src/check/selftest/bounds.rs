@@ -1,0 +1,124 @@
+//! Tests of what a server may cost that sends without an end.
+
+use std::{cell::Cell, io, rc::Rc, time::Duration};
+
+use serde_json::{Value, json};
+
+use super::{
+    faults::Place,
+    found, judge, judge_wire,
+    server::Profile,
+    wires::{Memory, Spoil},
+};
+use crate::check::{
+    probe::Wire,
+    wire::{Body, Program, Read, Request, Response, Site},
+};
+
+/// A server that forgets some requests, and writes responses to none without an end.
+struct Flood(Memory);
+
+impl Program for Flood {
+    fn restart(&mut self) -> io::Result<()> {
+        self.0.restart()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn read_line(&mut self, timeout: Duration) -> Read {
+        match self.0.read_line(timeout) {
+            Read::Silence => Read::Bytes(br#"{"jsonrpc":"2.0","id":"flood","result":{}}"#.to_vec()),
+            other => other,
+        }
+    }
+
+    fn ends_after_input(&mut self, timeout: Duration) -> bool {
+        self.0.ends_after_input(timeout)
+    }
+}
+
+#[test]
+fn floods_do_not_extend_the_time() {
+    let spoil = Spoil::Messages(|request, messages| {
+        let method = request["method"].as_str().unwrap_or_default();
+        if matches!(method, "mcp-check/unknown" | "subscriptions/listen" | "ping") {
+            messages.clear();
+        }
+    });
+    let wire = Wire::Program(Box::new(Flood(Memory::new(Profile::Full, spoil))));
+    let only = ["concurrent-requests", "listen-acknowledged", "hostile-many"].map(str::to_owned);
+    let findings = judge_wire(wire, Duration::from_millis(100), &only);
+    assert_eq!(found(&findings).len(), only.len(), "{findings:#?}");
+}
+
+/// A server that responds to each message with a request.
+struct Asks {
+    requests: Rc<Cell<usize>>,
+    is_stream: bool,
+}
+
+impl Site for Asks {
+    fn exchange(&mut self, request: &Request, _: Duration) -> io::Result<Response> {
+        self.requests.set(self.requests.get() + 1);
+        let number = self.requests.get();
+        let message: Value = serde_json::from_slice(&request.body).unwrap_or_default();
+        let question = json!({"jsonrpc": "2.0", "id": number, "method": "roots/list"});
+        let version = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": {}});
+        let answer = json!({"jsonrpc": "2.0", "id": message["id"], "result": version});
+        let (kind, body) = if self.is_stream {
+            let questions = format!("data: {question}\n\n").repeat(1000);
+            ("text/event-stream", format!("{questions}data: {answer}\n\n"))
+        } else {
+            ("application/json", question.to_string())
+        };
+        let headers = vec![("Content-Type".to_owned(), kind.to_owned())];
+        Ok(Response { status: 200, headers, body: Box::new(Once(Some(body))) })
+    }
+
+    fn is_loopback(&self) -> bool {
+        true
+    }
+}
+
+struct Once(Option<String>);
+
+impl Body for Once {
+    fn read(&mut self, _: Duration) -> Read {
+        self.0.take().map_or(Read::End, |body| Read::Bytes(body.into_bytes()))
+    }
+}
+
+#[test]
+fn responses_to_responses_are_not_answered() {
+    for is_stream in [false, true] {
+        let requests = Rc::new(Cell::new(0));
+        let site = Asks { requests: requests.clone(), is_stream };
+        judge_wire(Wire::Site(Box::new(site)), Duration::from_secs(10), &["unknown-method".to_owned()]);
+        // A stream has many requests, of which some have a response. The other responses are read once.
+        let most = if is_stream { 1000 } else { 30 };
+        assert!((2..most).contains(&requests.get()), "{}", requests.get());
+    }
+}
+
+thread_local! {
+    static LISTS: Cell<usize> = const { Cell::new(0) };
+}
+
+#[test]
+fn lists_without_an_end_are_read_once() {
+    let spoil = Spoil::Messages(|request, messages| {
+        if request["method"] == "tools/list" {
+            LISTS.set(LISTS.get() + 1);
+            if let Some(result) = messages.first_mut().and_then(|it| it.get_mut("result")) {
+                result["nextCursor"] = json!("next");
+            }
+        }
+    });
+    let findings = judge(Place::Stdio, Profile::LegacyOnly, spoil);
+    let finding = findings.iter().find(|it| it.check.id == "list-cursor").expect("it was run");
+    assert_eq!(finding.why(), "tools/list returns a cursor again, so that it has no end");
+    assert!(!finding.entries.is_empty());
+    assert!(LISTS.get() < 20, "{}", LISTS.get());
+}

@@ -1,0 +1,182 @@
+//! Servers that do what they may do, and are not reported.
+
+use std::{
+    cell::{Cell, RefCell},
+    io,
+    time::Duration,
+};
+
+use serde_json::{Value, json};
+
+use super::{
+    TIMEOUT,
+    faults::Place,
+    found, judge, judge_wire,
+    server::Profile,
+    wires::{Memory, Spoil},
+};
+use crate::check::{
+    probe::{MODERN, Wire},
+    wire::{Program, Read, header},
+};
+
+/// Fails if something is reported.
+fn passes(place: Place, spoil: Spoil) {
+    let findings = judge(place, Profile::Full, spoil);
+    let found = found(&findings);
+    let why: Vec<_> = findings.iter().filter(|it| found.contains(it.check.id)).collect();
+    assert!(why.is_empty(), "{why:#?}");
+    assert!(findings.iter().filter(|it| it.word() == "passed").count() > 100, "the server is reached");
+}
+
+#[test]
+fn deletions_may_have_any_body() {
+    passes(
+        Place::Json,
+        Spoil::Http(|request, plain| {
+            if request.method == "DELETE" && plain.status == 204 {
+                (plain.status, plain.body) = (200, r#"{"deleted":true}"#.to_owned());
+                plain.headers.push(("Content-Type".to_owned(), "application/json".to_owned()));
+            }
+        }),
+    );
+}
+
+#[test]
+fn event_ids_have_no_meaning_without_sessions() {
+    passes(
+        Place::Stream,
+        Spoil::Http(|request, plain| {
+            let is_modern = header(&request.headers, "mcp-protocol-version") >= Some(MODERN);
+            if is_modern && plain.body.contains("data: ") {
+                plain.body = format!("id: same\ndata:\n\n{}", plain.body);
+            }
+        }),
+    );
+}
+
+#[test]
+fn content_types_have_no_case() {
+    passes(
+        Place::Stream,
+        Spoil::Http(|_, plain| {
+            for (_, value) in plain.headers.iter_mut().filter(|(name, _)| name == "Content-Type") {
+                *value = value.replace("text/event-stream", "Text/Event-Stream; charset=utf-8");
+            }
+        }),
+    );
+}
+
+#[test]
+fn subscriptions_to_a_resource_may_be_refused() {
+    passes(
+        Place::Stdio,
+        Spoil::Messages(|request, messages| {
+            if request["method"] == "resources/subscribe" && messages.first().is_some_and(|it| it["result"].is_object())
+            {
+                let error = json!({"code": -32602, "message": "no"});
+                *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "error": error})];
+            }
+        }),
+    );
+}
+
+#[test]
+fn wrong_log_levels_may_lead_to_log_messages() {
+    passes(
+        Place::Stdio,
+        Spoil::Messages(|request, messages| {
+            if request["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "loud" {
+                let params = json!({"level": "warning", "data": "an unknown level"});
+                messages.insert(0, json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}));
+            }
+        }),
+    );
+}
+
+thread_local! {
+    static LATE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
+    static OPEN: Cell<i32> = const { Cell::new(0) };
+    static OPENED: Cell<i32> = const { Cell::new(0) };
+}
+
+/// The error comes after the response to the next request, after a log message, and with the id that the server has
+/// found in what is no JSON.
+#[test]
+fn errors_of_parsers_may_be_late_and_have_an_id() {
+    passes(
+        Place::Stdio,
+        Spoil::Lines(|line, lines| {
+            lines.extend(LATE.take());
+            if line.contains("910003") {
+                let is_modern = line.contains("server/discover");
+                let mut late = Vec::new();
+                if !is_modern {
+                    let params = json!({"level": "info", "data": "wrong"});
+                    late.push(json!({"jsonrpc": "2.0", "method": "notifications/message", "params": params}));
+                }
+                let error = json!({"code": -32700, "message": "no JSON"});
+                late.push(json!({"jsonrpc": "2.0", "id": 910_003, "error": error}));
+                LATE.set(late.iter().map(ToString::to_string).collect());
+                lines.clear();
+            }
+        }),
+    );
+}
+
+#[test]
+fn sessions_are_deleted() {
+    // The last session has no check after it.
+    judge(
+        Place::Json,
+        Profile::LegacyOnly,
+        Spoil::Http(|request, plain| {
+            if header(&plain.headers, "mcp-session-id").is_some() {
+                OPEN.set(OPEN.get() + 1);
+                OPENED.set(OPENED.get() + 1);
+            }
+            if request.method == "DELETE" && plain.status == 204 {
+                OPEN.set(OPEN.get() - 1);
+            }
+        }),
+    );
+    assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
+}
+
+/// A server that needs a second for the last response of a batch.
+struct Slow(Memory);
+
+impl Program for Slow {
+    fn restart(&mut self) -> io::Result<()> {
+        self.0.restart()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn read_line(&mut self, timeout: Duration) -> Read {
+        let is_slow = self.0.output.front().is_some_and(|line| line.contains(r#""id":"b""#));
+        if is_slow && timeout < Duration::from_secs(1) { Read::Silence } else { self.0.read_line(timeout) }
+    }
+
+    fn ends_after_input(&mut self, timeout: Duration) -> bool {
+        self.0.ends_after_input(timeout)
+    }
+}
+
+#[test]
+fn responses_of_a_batch_may_come_one_after_another() {
+    // The second response comes after that to the next request.
+    let spoil = Spoil::Lines(|line, lines| {
+        lines.extend(LATE.take());
+        if line.contains(r#""id":"b""#) {
+            let batch = lines.pop().and_then(|line| serde_json::from_str::<Vec<Value>>(&line).ok()).unwrap_or_default();
+            lines.extend(batch.first().map(ToString::to_string));
+            LATE.set(batch.iter().skip(1).map(ToString::to_string).collect());
+        }
+    });
+    let wire = Wire::Program(Box::new(Slow(Memory::new(Profile::Full, spoil))));
+    let findings = judge_wire(wire, TIMEOUT, &["batch".to_owned()]);
+    assert_eq!(findings.iter().map(|it| it.word()).collect::<Vec<_>>(), ["passed"], "{findings:#?}");
+}
