@@ -171,9 +171,9 @@ const DIALECTS: [&str; 8] = [
 /// than 64 patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas,
 /// two schemas of one name, and always patterns with look-around: they could take time without bound.
 ///
-/// The work of a check is bounded too: 200 million steps, and 512 schemas that apply each other. A step is one schema for
-/// one part of a result (a value in it, or 64 bytes of a text), or 16 bytes of a compiled pattern for one byte of all
-/// texts and names.
+/// The work of a check is bounded too: 200 million steps, and 512 schemas that apply each other. A step is one schema
+/// for one part of a result (a value in it, or 64 bytes of a text), or 16 bytes of a compiled pattern for one byte of
+/// all texts and names.
 #[derive(Clone, Debug)]
 pub struct OutputSchema(Option<Checker>);
 
