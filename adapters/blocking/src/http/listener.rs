@@ -165,7 +165,8 @@ impl Listener {
     }
 
     /// Accepts and serves connections until it is stopped. Requests that are arriving then are served, if they arrive
-    /// within a second. Then it ends all sessions, as [`Endpoint::close`] does, all connections, and their threads.
+    /// within a second: those whose head has arrived, and the first one of each connection. Then it ends all sessions,
+    /// as [`Endpoint::close`] does, all connections, and their threads.
     ///
     /// # Errors
     /// If the socket fails, or the system has no free threads or descriptors at the start. A connection that fails does

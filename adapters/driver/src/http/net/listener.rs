@@ -196,8 +196,8 @@ impl<N: NetRuntime> Listener<N> {
     }
 
     /// Accepts and serves connections until it is stopped. Requests that are arriving then are served, if they arrive
-    /// within a second. Then it ends all sessions, as [`Endpoint::close`] does, and all connections. Dropping the
-    /// future ends the connections at once.
+    /// within a second: those whose head has arrived, and the first one of each connection. Then it ends all sessions,
+    /// as [`Endpoint::close`] does, and all connections. Dropping the future ends the connections at once.
     ///
     /// # Errors
     /// If the socket fails. A connection that fails does not affect the others.

@@ -7,7 +7,7 @@ use std::fmt::Write as _;
 use regex_lite::{Regex, RegexBuilder};
 
 /// The sizes of compiled patterns in bytes. A pattern is charged for the smallest one that it fits.
-const SIZES: [usize; 4] = [4 << 10, 16 << 10, 64 << 10, 256 << 10];
+const SIZES: [usize; 9] = [512, 1 << 10, 2 << 10, 4 << 10, 16 << 10, 32 << 10, 64 << 10, 128 << 10, 256 << 10];
 
 /// The least size of a state in bytes.
 const STATE: usize = 16;
@@ -38,7 +38,7 @@ impl Pattern {
         SIZES.iter().find_map(compile)
     }
 
-    /// Returns the memory that the pattern takes at most, in bytes.
+    /// Returns the memory that the compiled pattern takes at most, in bytes. A search takes as much again.
     pub(super) const fn size(&self) -> usize {
         self.states as usize * STATE
     }

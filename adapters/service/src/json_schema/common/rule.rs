@@ -11,7 +11,7 @@ pub(super) type Id = u32;
 #[derive(Clone, Debug)]
 pub(in crate::json_schema) struct CommonChecker {
     pub(super) nodes: Vec<Node>,
-    /// Whether results for references are kept: there are references, and several rules may lead to one.
+    /// Whether results for references are kept: there are references, to which several rules may lead.
     pub(super) keeps_results: bool,
     /// The number of steps that a check may take.
     pub(super) limit: u64,

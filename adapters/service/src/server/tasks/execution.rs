@@ -202,7 +202,7 @@ impl SessionState<ServerRole> {
                 return Err(UpgradeError::InputRequired);
             }
             let announced = connection.update(|conn, _| match conn.is_open(*key) {
-                true => announce_task(conn, tasks, *key, &task),
+                true => announce_task(conn, tasks, *key, &task).map(|()| drop(in_flight.role.task.set(task.clone()))),
                 false => Err(UpgradeError::Cancelled),
             });
             match announced {
@@ -214,7 +214,6 @@ impl SessionState<ServerRole> {
             }
         }
         unannounced.keep();
-        let _ = in_flight.role.task.set(task);
         self.in_flight.end(*key);
         self.watch_tasks(&connection);
         Ok(())

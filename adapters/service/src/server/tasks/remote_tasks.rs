@@ -93,9 +93,12 @@ impl SessionState<ServerRole> {
         let in_flight = self.begin_request(inbound, inbound.meta(), None, false);
         Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, move |_| {
             Deferred::new(async move {
+                let tasks = service.tasks();
                 match stored.await {
-                    Ok(()) => service.tasks().mark_stored(&task),
-                    // The background tries again.
+                    Ok(()) if tasks.any(task.id()).is_some() => tasks.mark_stored(&task),
+                    // It was removed while it was stored, and has to be removed from the store again.
+                    Ok(()) => tasks.store().iter().for_each(|store| store.changed(task.id())),
+                    // The client gets it all the same, and the background tries again.
                     Err(_) => log::failed("the end of a task cannot be stored"),
                 }
                 Ok(GetTaskResult::from(service.tasks().fetch(&task)))

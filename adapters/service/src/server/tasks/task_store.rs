@@ -21,7 +21,8 @@ pub trait TaskStore: Send + Sync + 'static {
     /// It stops when [`LocalTasks::is_gone`].
     fn attach(&self, tasks: LocalTasks);
 
-    /// Stores a task before its client learns its id, and again before its client learns that it has ended.
+    /// Stores a task before its client learns its id, and again before a client that asks learns that it has ended. A
+    /// notification of the end does not wait for that.
     fn put(&self, task: TaskRecord) -> Deferred<io::Result<()>>;
 
     /// Notes that the state of a task has changed, or that the task was removed. The store reads the state with

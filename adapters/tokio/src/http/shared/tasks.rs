@@ -133,7 +133,9 @@ impl RedisStore {
         };
         while !tasks.is_gone() {
             let notifications = follower.notifications();
-            if self.write_changed(process, &tasks).await.is_err() || self.receive(process, &tasks).await.is_err() {
+            // Commands are passed on although a state cannot be written.
+            let (written, received) = (self.write_changed(process, &tasks).await, self.receive(process, &tasks).await);
+            if written.is_err() || received.is_err() {
                 sleep(RETRY).await;
                 continue;
             }

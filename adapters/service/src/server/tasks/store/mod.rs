@@ -33,7 +33,7 @@ use crate::{
 ///
 /// Their number is limited, and so is their size: params, requests for input, and results. Each principal has a share
 /// of that. If there is no room, ended tasks are removed, those with a fetched result first. Lock order: connection,
-/// table, task. No waker is called under the locks of the table and of a task.
+/// table, task. No waker of a handler is called under the locks of the table and of a task.
 pub(crate) struct Tasks {
     policy: TaskPolicy,
     random: Random,
