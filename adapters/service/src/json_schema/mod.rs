@@ -166,10 +166,11 @@ const DIALECTS: [&str; 8] = [
 ///   `anyOf`, `oneOf`, `not`, `if` with `then` and `else`, and `$ref` to a place in the schema. `format` is no rule.
 /// - `json-schema`: all of these dialects, and of drafts 4 and 6. `format` is a rule in draft 7 and before.
 ///
-/// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, patterns of more than 4 MiB when
-/// they are compiled, references that lead to the same schema for the same value, or that lead out of the schema. With a keyword that takes `json-schema`, also more
-/// than 64 patterns, a pattern that compiles to more than 256 KiB, references that unroll to more than 100,000 schemas,
-/// two schemas of one name, and always patterns with look-around: they could take time without bound.
+/// Schemas that are too expensive are refused: more than 256 KiB, more than 256 levels, patterns of more than 4 MiB
+/// when they are compiled, references that lead to the same schema for the same value, or that lead out of the
+/// schema. With a keyword that takes `json-schema`, also more than 64 patterns, a pattern that compiles to more than
+/// 256 KiB, references that unroll to more than 100,000 schemas, two schemas of one name, and always patterns with
+/// look-around: they could take time without bound.
 ///
 /// The work of a check is bounded too: 200 million steps, and 512 schemas that apply each other. A step is one schema
 /// for one part of a result (a value in it, or 64 bytes of a text), or 16 bytes of a compiled pattern for one byte of
