@@ -289,7 +289,8 @@ fn dropping_the_rest_drops_the_handler() {
     let pending = pair.to_server().call_tool("work", ()).expect("it can be sent");
     let ended = pair.sleep_through(pending, Duration::from_secs(1));
     assert!(ended.is_err());
-    assert_eq!(Arc::strong_count(&alive), 2, "only the tool has it");
+    // The thread of the job may still be dropping it. Its time of a minute does not pass.
+    pair.until(|| Arc::strong_count(&alive) == 2);
     pair.assert_clean();
 }
 
