@@ -267,9 +267,9 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
     /// them (2026-07-28). Default: each process knows its own tasks only.
     ///
     /// A task is stored before its client learns its id. If that fails, the call fails, or goes on without a task if
-    /// its handler [decides](Context::become_task). The tasks of a process that has ended have failed, except those
-    /// that had ended before. A process notifies clients of its own tasks only: a subscription at another process does
-    /// not contain the task, and its client has to poll.
+    /// its handler [decides](crate::Context::become_task). The tasks of a process that has ended have failed, except
+    /// those that had ended before. A process notifies clients of its own tasks only: a subscription at another process
+    /// does not contain the task, and its client has to poll.
     pub fn task_store(mut self, store: impl TaskStore) -> Self {
         self.task_store = Some(Arc::new(store));
         self
