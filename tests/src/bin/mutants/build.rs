@@ -112,8 +112,9 @@ impl Clone {
 
     /// Returns the numbers of the mutants that do not compile.
     fn check(&self, planted: &BTreeMap<&str, String>) -> io::Result<BTreeMap<u32, Charge>> {
-        // Some functions exist only without a feature.
-        let features = [&["--all-features"][..], &["-p", "mcp-tests", "--features", TESTED]];
+        // Some functions exist only without a feature, others only in tests.
+        let tests = ["--lib", "--profile", "test", "-p", "mcp-tests", "--features", TESTED];
+        let features = [&["--all-features"][..], &["-p", "mcp-tests", "--features", TESTED], &tests];
         for features in features {
             let accused = self.check_with(features, planted)?;
             if !accused.is_empty() {
