@@ -4,7 +4,10 @@
 use alloc::vec::Vec;
 use core::ops::Range;
 
-use crate::wire::scan::{MAX_DEPTH, Scanner, may_have};
+use crate::wire::{
+    name_search::may_have,
+    scan::{MAX_DEPTH, Scanner},
+};
 
 /// Sets the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
 ///

@@ -9,6 +9,7 @@ mod json;
 pub(crate) mod member_index;
 mod members;
 mod message;
+pub(crate) mod name_search;
 #[cfg(feature = "http")]
 mod offsets;
 mod one_line;

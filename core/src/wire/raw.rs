@@ -8,8 +8,9 @@ use serde_core::{Deserialize, Serialize, Serializer, ser::Error as _};
 use super::{
     Json, JsonObject,
     members::{member_value, walk},
+    name_search::may_have,
     reader::{raw, read},
-    scan::{MAX_DEPTH, Scanner, may_have},
+    scan::{MAX_DEPTH, Scanner},
     sole::is_ambiguous,
     text::string,
 };

@@ -10,7 +10,7 @@ use crate::{
     wire::{
         Json,
         encode::{self, Encoded},
-        scan::may_have,
+        name_search::may_have,
     },
 };
 

@@ -6,7 +6,7 @@ use crate::{
     connection::{json_splice, types::SendError},
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
     schema::{At, ClientCapabilities, Implementation, LoggingLevel, keys},
-    wire::{RawJson, encode::Encoded, scan::may_have_result_members},
+    wire::{RawJson, encode::Encoded, name_search::may_have_result_members},
 };
 
 /// Up to this [weight](RawJson::weight), all of `_meta` is counted without looking at its members.
