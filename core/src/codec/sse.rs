@@ -260,7 +260,6 @@ impl SseDecoder {
 
     fn begin_field(&mut self, field: Field) {
         self.name.1 = 0;
-        self.value.clear();
         if field == Field::Data && self.excess == Excess::No {
             match &self.data {
                 Some(_) => self.read_value(field, b"\n"),
@@ -291,20 +290,22 @@ impl SseDecoder {
     }
 
     fn end_field(&mut self, field: Field) {
-        let value = core::mem::take(&mut self.value);
+        let value = &self.value;
         match field {
             _ if self.excess != Excess::No => {}
-            Field::Event => self.kind = Some(String::from_utf8_lossy(&value).into_owned()),
+            Field::Event => self.kind = Some(String::from_utf8_lossy(value).into_owned()),
             Field::Id if !value.contains(&0) => {
-                let id = String::from_utf8_lossy(&value);
+                let id = String::from_utf8_lossy(value);
                 self.id = Some(if id.len() > ID { String::new() } else { id.into_owned() });
             }
             Field::Retry if !value.is_empty() && value.iter().all(u8::is_ascii_digit) => {
-                let digits = core::str::from_utf8(&value).unwrap_or_default();
+                let digits = core::str::from_utf8(value).unwrap_or_default();
                 self.retry = Some(Duration::from_millis(digits.parse().unwrap_or(u64::MAX)));
             }
             Field::Data | Field::Id | Field::Retry | Field::Other => {}
         }
+        self.value.clear();
+        self.value.shrink_to(SPARE);
     }
 
     /// Ends the event at a blank line; returns whether there is an event to return.

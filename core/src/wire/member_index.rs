@@ -70,6 +70,11 @@ impl Index {
         self.len > 0
     }
 
+    /// Returns whether the object is known to have exactly one member.
+    pub(super) const fn has_one_member(&self) -> bool {
+        self.len == 1
+    }
+
     /// Returns an iterator over the names and values of the object with this text; empty if the index has no positions.
     pub(super) fn members<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a str, &'a str)> {
         let known = self.spans.iter().take(usize::from(self.len));
@@ -136,15 +141,17 @@ pub(super) struct Indexing<'i> {
     index: &'i mut Index,
     /// The length of the text from the beginning of the object.
     left: usize,
-    gave_up: bool,
+    /// The number of members so far, or [`Self::NONE`] if the index can have no positions.
+    len: usize,
 }
 
 impl<'i> Indexing<'i> {
+    const NONE: usize = usize::MAX;
+
     /// Starts an index for an object that begins here.
     #[inline(always)]
     pub(super) const fn new(index: &'i mut Index, left: usize) -> Self {
-        index.len = 0;
-        Self { index, left, gave_up: false }
+        Self { index, left, len: 0 }
     }
 
     /// Adds the next member, whose value is between these positions.
@@ -153,12 +160,12 @@ impl<'i> Indexing<'i> {
         // A position may be truncated here. `end` detects that, because the end of the object is the largest position.
         let span = |places: [usize; 2]| places.map(|left| (self.left - left) as u16);
         let name_span = span([name.behind + name.inner.len(), name.behind]);
-        match self.index.spans.get_mut(usize::from(self.index.len)) {
+        match self.index.spans.get_mut(self.len) {
             Some(free) if !name.escaped => {
                 *free = Span { name: name_span, value: span(value) };
-                self.index.len += 1;
+                self.len += 1;
             }
-            _ => self.gave_up = true,
+            _ => self.len = Self::NONE,
         }
     }
 
@@ -169,12 +176,12 @@ impl<'i> Indexing<'i> {
         let offset = (self.left - left) as u16;
         let moved = |place: [u16; 2]| place.map(|at| at.wrapping_add(offset));
         for Span { name, value } in &run.spans[..usize::from(run.len)] {
-            match self.index.spans.get_mut(usize::from(self.index.len)) {
+            match self.index.spans.get_mut(self.len) {
                 Some(free) => {
                     *free = Span { name: moved(*name), value: moved(*value) };
-                    self.index.len += 1;
+                    self.len += 1;
                 }
-                None => self.gave_up = true,
+                None => self.len = Self::NONE,
             }
         }
     }
@@ -183,9 +190,10 @@ impl<'i> Indexing<'i> {
     #[inline(always)]
     pub(super) fn end(self, left: usize) {
         let fits = self.left - left <= usize::from(u16::MAX);
-        if self.gave_up || !fits {
-            self.index.len = 0;
-        }
+        self.index.len = match u8::try_from(self.len) {
+            Ok(len) if fits => len,
+            _ => 0,
+        };
     }
 }
 

@@ -159,14 +159,13 @@ impl Member {
 
     /// Takes the name of a member if it is spelled in the most common way, and the version with its value.
     #[inline(always)]
-    fn compact(scanner: &mut Scanner<'_>, first: bool) -> Option<Self> {
-        let begins = scanner.peek_member(first)?;
-        let (member, taken) = match begins.get(1)? {
-            b'j' => (Self::Version, scanner.eat_beginning(begins, b"\"jsonrpc\":\"2.0\"")),
-            b'i' => (Self::Id, scanner.eat_beginning(begins, b"\"id\":")),
-            b'm' => (Self::Method, scanner.eat_beginning(begins, b"\"method\":")),
-            b'p' => (Self::Params, scanner.eat_beginning(begins, b"\"params\":")),
-            b'r' => (Self::Result, scanner.eat_beginning(begins, b"\"result\":")),
+    fn compact(scanner: &mut Scanner<'_>) -> Option<Self> {
+        let (member, taken) = match scanner.peek_name()? {
+            b'j' => (Self::Version, scanner.eat_beginning(b"\"jsonrpc\":\"2.0\"")),
+            b'i' => (Self::Id, scanner.eat_beginning(b"\"id\":")),
+            b'm' => (Self::Method, scanner.eat_beginning(b"\"method\":")),
+            b'p' => (Self::Params, scanner.eat_beginning(b"\"params\":")),
+            b'r' => (Self::Result, scanner.eat_beginning(b"\"result\":")),
             _ => return None,
         };
         taken.then_some(member)
@@ -184,6 +183,8 @@ struct Envelope<'a, 'r> {
     meta: Option<RawJson<'a>>,
     /// The positions of the members of the params; of the result only the checks that it has passed.
     members: Index,
+    /// The version is right, and was spelled in the most common way.
+    has_version: bool,
     /// The method is a string without escapes, and its quotes are omitted.
     method_is_plain: bool,
     duplicate: bool,
@@ -205,54 +206,58 @@ impl<'a> Envelope<'a, '_> {
         self.duplicate |= self.values[member as usize].replace(value).is_some();
     }
 
-    /// Reads the members behind the opening brace. On failure, the members before it are kept.
+    /// Reads the object. On failure, the members before it are kept.
     fn read(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
-        let mut first = true;
-        loop {
-            let member = match Member::compact(scanner, first) {
-                Some(Member::Version) => {
-                    self.set(Member::Version, "\"2.0\"");
-                    first = false;
-                    continue;
+        if scanner.open_object(0)? {
+            loop {
+                self.read_member(scanner)?;
+                if !scanner.another_member()? {
+                    break;
                 }
-                Some(member) => Some(member),
-                None => match scanner.next_member(first)? {
-                    // A name may be spelled with escapes; the unescaped name counts.
-                    Some(name) if name.escaped => name.text().and_then(|name| Member::of(name.as_bytes())),
-                    Some(name) => Member::of(name.inner),
-                    None => break,
-                },
-            };
-            first = false;
-            let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
-                self.read_params(scanner)?
-            } else if member == Some(Member::Result) && scanner.peek() == Some(b'{') {
-                self.read_result(scanner)?
-            } else {
-                let start = scanner.position();
-                let passed = scanner.pass(1);
-                self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
-                let is_plain = passed?;
-                match member {
-                    // A short string without escapes, whose quotes are omitted. A number has no quotes.
-                    Some(Member::Method) if is_plain => match scanner.inside_quotes(start) {
-                        Some(method) => {
-                            self.set(Member::Method, method);
-                            self.method_is_plain = true;
-                            continue;
-                        }
-                        None => self.method_is_plain = false,
-                    },
-                    Some(Member::Method) => self.method_is_plain = false,
-                    _ => {}
-                }
-                scanner.since(start)
-            };
-            if let Some(member) = member {
-                self.set(member, value);
             }
         }
         scanner.expect_end()
+    }
+
+    #[inline(always)]
+    fn read_member(&mut self, scanner: &mut Scanner<'a>) -> Result<(), ScanError> {
+        let member = match Member::compact(scanner) {
+            Some(Member::Version) => {
+                self.set(Member::Version, "\"2.0\"");
+                self.has_version = true;
+                return Ok(());
+            }
+            Some(member) => Some(member),
+            None => match scanner.member_name()? {
+                // A name may be spelled with escapes; the unescaped name counts.
+                name if name.escaped => name.text().and_then(|name| Member::of(name.as_bytes())),
+                name => Member::of(name.inner),
+            },
+        };
+        let value = if member == Some(Member::Params) && scanner.peek() == Some(b'{') {
+            self.read_params(scanner)?
+        } else if member == Some(Member::Result) && scanner.peek() == Some(b'{') {
+            self.read_result(scanner)?
+        } else {
+            let start = scanner.position();
+            let passed = scanner.pass(1);
+            self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
+            let is_plain = passed?;
+            if member == Some(Member::Method) {
+                // A short string without escapes, whose quotes are omitted. A number has no quotes.
+                let method = if is_plain { scanner.inside_quotes(start) } else { None };
+                self.method_is_plain = method.is_some();
+                if let Some(method) = method {
+                    self.set(Member::Method, method);
+                    return Ok(());
+                }
+            }
+            scanner.since(start)
+        };
+        if let Some(member) = member {
+            self.set(member, value);
+        }
+        Ok(())
     }
 
     /// Steps over the params and stores the offsets of their members, and of those of `_meta`.
@@ -318,6 +323,16 @@ impl<'a> Envelope<'a, '_> {
         Malformed { kind, subject }
     }
 
+    /// Returns the params, or an error if they are not an object.
+    #[inline(always)]
+    fn params(&self) -> Result<Option<RawJson<'a>>, ()> {
+        match self.get(Member::Params) {
+            None | Some("null") => Ok(None),
+            Some(params) if params.starts_with('{') => Ok(Some(RawJson::indexed(params, self.members))),
+            Some(_) => Err(()),
+        }
+    }
+
     fn classify(&mut self) -> Result<Message<'a>, Malformed> {
         let fail = |kind| Err(self.malformed(kind));
         if self.duplicate {
@@ -326,29 +341,20 @@ impl<'a> Envelope<'a, '_> {
         if self.duplicate_param {
             return fail(MalformedKind::DuplicateParam);
         }
-        if self.get(Member::Version) != Some("\"2.0\"")
-            && self.get(Member::Version).and_then(string).as_deref() != Some("2.0")
-        {
+        if !self.has_version && self.get(Member::Version).and_then(string).as_deref() != Some("2.0") {
             return fail(MalformedKind::Version);
         }
         match (self.get(Member::Method), self.get(Member::Id), self.get(Member::Result), self.get(Member::Error)) {
             (Some(method), id, None, None) => {
                 let method = if self.method_is_plain { Some(Cow::Borrowed(method)) } else { string(method) };
                 let Some(method) = method else { return fail(MalformedKind::Method) };
-                let id = match id.map(RequestId::from_token) {
-                    Some(None) => return fail(MalformedKind::Id),
-                    Some(id) => id,
-                    None => None,
+                let Some(token) = id else {
+                    let Ok(params) = self.params() else { return fail(MalformedKind::Params) };
+                    return Ok(Message::Notification { method, params });
                 };
-                let params = match self.get(Member::Params) {
-                    None | Some("null") => None,
-                    Some(params) if params.starts_with('{') => Some(RawJson::indexed(params, self.members)),
-                    Some(_) => return fail(MalformedKind::Params),
-                };
-                Ok(match id {
-                    Some(id) => Message::Request { id, method, params, meta: self.meta.take() },
-                    None => Message::Notification { method, params },
-                })
+                let Some(id) = RequestId::from_token(token) else { return fail(MalformedKind::Id) };
+                let Ok(params) = self.params() else { return fail(MalformedKind::Params) };
+                Ok(Message::Request { id, method, params, meta: self.meta.take() })
             }
             (None, Some(id), Some(result), None) => match RequestId::from_token(id) {
                 // A response has no params. If there are some, the index may be theirs.
@@ -428,7 +434,7 @@ impl<'a> Message<'a> {
         scanner.skip_white_space();
         let mut envelope = Envelope { repeated, ..Envelope::default() };
         let outcome = if scanner.peek() == Some(b'{') {
-            scanner.open(b'{', 0).and_then(|()| envelope.read(&mut scanner))
+            envelope.read(&mut scanner)
         } else {
             let array = scanner.peek() == Some(b'[');
             match scanner.value(0).and_then(|_| scanner.expect_end()) {
@@ -459,7 +465,7 @@ impl<'a> Message<'a> {
         scanner.skip_white_space();
         let mut envelope = Envelope::default();
         // This fails where the text was cut off. The members that were read before remain in the envelope.
-        let _ = scanner.expect(b'{').and_then(|()| envelope.read(&mut scanner));
+        let _ = envelope.read(&mut scanner);
         match envelope.malformed(MalformedKind::Shape) {
             // The kind of the message may depend on members behind the cut.
             Malformed { subject: MalformedSubject::Request(_) | MalformedSubject::Unreadable, kind }

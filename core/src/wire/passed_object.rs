@@ -10,19 +10,25 @@ use super::{
 /// Takes the name of a member that most params or results have, if it is spelled in the most common way. Its length
 /// need not be searched for then.
 #[inline(always)]
-fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Option<StringToken<'a>> {
-    let begins = scanner.peek_member(first)?;
-    let (name, bit) = match begins.get(1)? {
-        b'_' => (scanner.eat_name(begins, b"\"_meta\":"), const { sole::bit(b"_meta") }),
-        b'n' => (scanner.eat_name(begins, b"\"name\":"), const { sole::bit(b"name") }),
-        b'a' => (scanner.eat_name(begins, b"\"arguments\":"), const { sole::bit(b"arguments") }),
-        b'p' => match scanner.eat_name(begins, b"\"progressToken\":") {
-            None => (scanner.eat_name(begins, b"\"progress\":"), const { sole::bit(b"progress") }),
+fn usual_name<'a>(scanner: &mut Scanner<'a>, seen: &mut Seen) -> Option<StringToken<'a>> {
+    let (name, bit) = match scanner.peek_name()? {
+        b'_' => (scanner.eat_name(b"\"_meta\":"), const { sole::bit(b"_meta") }),
+        b'n' => (scanner.eat_name(b"\"name\":"), const { sole::bit(b"name") }),
+        b'a' => (scanner.eat_name(b"\"arguments\":"), const { sole::bit(b"arguments") }),
+        b'p' => match scanner.eat_name(b"\"progressToken\":") {
+            None => (scanner.eat_name(b"\"progress\":"), const { sole::bit(b"progress") }),
             token => (token, const { sole::bit(b"progressToken") }),
         },
-        b't' => (scanner.eat_name(begins, b"\"total\":"), const { sole::bit(b"total") }),
-        b'm' => (scanner.eat_name(begins, b"\"message\":"), const { sole::bit(b"message") }),
-        b'c' => (scanner.eat_name(begins, b"\"content\":"), const { sole::bit(b"content") }),
+        b't' => (scanner.eat_name(b"\"total\":"), const { sole::bit(b"total") }),
+        b'm' => (scanner.eat_name(b"\"message\":"), const { sole::bit(b"message") }),
+        b'c' => (scanner.eat_name(b"\"content\":"), const { sole::bit(b"content") }),
+        b'i' => match scanner.eat_name(b"\"io.modelcontextprotocol/protocolVersion\":") {
+            None => (
+                scanner.eat_name(b"\"io.modelcontextprotocol/clientInfo\":"),
+                const { sole::bit(b"io.modelcontextprotocol/clientInfo") },
+            ),
+            version => (version, const { sole::bit(b"io.modelcontextprotocol/protocolVersion") }),
+        },
         _ => return None,
     };
     if name.is_some() {
@@ -31,23 +37,14 @@ fn usual_name<'a>(scanner: &mut Scanner<'a>, first: bool, seen: &mut Seen) -> Op
     name
 }
 
-/// Returns the next member of params, of a result or of their `_meta`, as [`Scanner::next_member`] does.
+/// Takes the name of a member of params, of a result or of their `_meta`, as [`Scanner::member_name`] does.
 #[inline(always)]
-fn next_param<'a>(
-    scanner: &mut Scanner<'a>,
-    first: bool,
-    seen: &mut Seen,
-) -> Result<Option<StringToken<'a>>, ScanError> {
-    if let Some(usual) = usual_name(scanner, first, seen) {
-        return Ok(Some(usual));
+fn param_name<'a>(scanner: &mut Scanner<'a>, seen: &mut Seen) -> Result<StringToken<'a>, ScanError> {
+    if let Some(usual) = usual_name(scanner, seen) {
+        return Ok(usual);
     }
-    if scanner.eat(b'}') {
-        return Ok(None);
-    }
-    let name = scanner.next_member(first)?;
-    if let Some(name) = name {
-        seen.add(name);
-    }
+    let name = scanner.member_name()?;
+    seen.add(name);
     Ok(name)
 }
 
@@ -61,7 +58,7 @@ pub(super) struct PassedObject<'a> {
 }
 
 /// The number of members of an object before which repeated members are looked for.
-const TRIES: u8 = 2;
+const TRIES: u32 = 2;
 
 /// Steps over an object inside of `outer` brackets, over each value with `pass`. Stores the positions of its members in
 /// `index` if `INDEXED` is true.
@@ -74,28 +71,30 @@ pub(super) fn read_object<'a, const INDEXED: bool>(
     mut pass: impl FnMut(&mut Scanner<'a>, StringToken<'a>) -> Result<(), ScanError>,
 ) -> Result<PassedObject<'a>, ScanError> {
     let start = scanner.position();
-    let (mut first, mut members, mut seen) = (true, Indexing::new(index, scanner.left()), Seen::default());
-    scanner.open(b'{', outer)?;
+    let (mut members, mut seen) = (Indexing::new(index, scanner.left()), Seen::default());
     let (mut tries, mut repeats) = (0, false);
-    loop {
-        if let Some(repeated) = repeated.filter(|_| tries < TRIES) {
-            tries += 1;
-            let left = scanner.left();
-            if scanner.eat_members(repeated.text(), first) {
+    let has_members = scanner.open_object(outer)?;
+    while has_members {
+        match repeated.filter(|_| tries < TRIES) {
+            Some(repeated) if scanner.eat_members(repeated.text()) => {
                 seen.add_bits(repeated.names());
                 if INDEXED {
-                    // They begin after the comma.
-                    members.add_run(repeated.run(), left - usize::from(!first));
+                    members.add_run(repeated.run(), scanner.left() + repeated.text().len());
                 }
-                (first, tries, repeats) = (false, TRIES, true);
+                (tries, repeats) = (TRIES, true);
+            }
+            _ => {
+                tries += 1;
+                let name = param_name(scanner, &mut seen)?;
+                let from = scanner.left();
+                pass(scanner, name)?;
+                if INDEXED {
+                    members.add(name, [from, scanner.left()]);
+                }
             }
         }
-        let Some(name) = next_param(scanner, first, &mut seen)? else { break };
-        first = false;
-        let from = scanner.left();
-        pass(scanner, name)?;
-        if INDEXED {
-            members.add(name, [from, scanner.left()]);
+        if !scanner.another_member()? {
+            break;
         }
     }
     members.end(scanner.left());

@@ -110,8 +110,13 @@ impl<'a> RawJson<'a> {
     /// [`Value`](https://docs.rs/serde_json/latest/serde_json/enum.Value.html).
     #[must_use]
     pub fn member(&self, name: &str) -> Option<RawJson<'_>> {
+        self.member_text(name).map(RawJson::trusted)
+    }
+
+    /// Returns the text of the value of a member, as [`member`](Self::member) does.
+    pub(crate) fn member_text(&self, name: &str) -> Option<&str> {
         if self.index.is_known() {
-            return self.index.find(&self.text, name).map(RawJson::trusted);
+            return self.index.find(&self.text, name);
         }
         let is_sole = self.index.is_sole(name);
         let mut value = None;
@@ -121,7 +126,13 @@ impl<'a> RawJson<'a> {
             }
             !is_sole || value.is_none()
         });
-        value.map(RawJson::trusted)
+        value
+    }
+
+    /// Returns the text of the value of the member `name`, if the object is known to have no others.
+    #[inline]
+    pub(crate) fn sole_member(&self, name: &str) -> Option<&str> {
+        if self.index.has_one_member() { self.index.find(&self.text, name) } else { None }
     }
 
     /// Returns the texts of the values of several members, as [`member`](Self::member) does.

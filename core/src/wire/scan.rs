@@ -295,6 +295,16 @@ impl<'a> Scanner<'a> {
         }
     }
 
+    /// Takes the name of the next member of the current object as [`next_member`](Self::next_member) does, if it has
+    /// no escapes and there is no white space around it. Returns the name.
+    #[inline(never)]
+    pub(super) fn next_plain_name(&mut self, first: bool) -> Option<&'a str> {
+        let name = self.compact_name(!first)?;
+        // A quote and a colon follow it.
+        let end = self.position() - 2;
+        self.text.get(end - name.len()..end)
+    }
+
     #[inline(never)]
     fn spaced_member(&mut self, first: bool) -> Scanned<Option<StringToken<'a>>> {
         self.skip_white_space();
@@ -308,17 +318,62 @@ impl<'a> Scanner<'a> {
         self.spaced_name().map(Some)
     }
 
-    /// Returns the rest of the text after the comma, or all of it for the first member. `None` if the comma is missing.
+    /// Takes an opening brace inside of `outer` other brackets. Returns `false` if the object is empty; its closing
+    /// brace is taken then.
     #[inline(always)]
-    pub(super) fn peek_member(&self, first: bool) -> Option<&'a [u8]> {
-        if first { Some(self.rest) } else { self.rest.strip_prefix(b",") }
+    pub(super) fn open_object(&mut self, outer: u32) -> Scanned<bool> {
+        self.open(b'{', outer)?;
+        if self.peek() == Some(b'"') {
+            return Ok(true);
+        }
+        self.skip_white_space();
+        Ok(!self.eat(b'}'))
     }
 
-    /// Takes `beginning` of a `member` that [`peek_member`](Self::peek_member) returned, if it is spelled exactly so
-    /// and no white space follows.
+    /// Takes the name of a member and the colon after it.
     #[inline(always)]
-    pub(super) fn eat_beginning<const N: usize>(&mut self, member: &'a [u8], beginning: &[u8; N]) -> bool {
-        match member.split_first_chunk() {
+    pub(super) fn member_name(&mut self) -> Scanned<StringToken<'a>> {
+        match self.compact_name(false) {
+            // A quote and a colon follow it.
+            Some(inner) => Ok(StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false }),
+            None => {
+                self.skip_white_space();
+                self.spaced_name()
+            }
+        }
+    }
+
+    /// Takes the comma after a member, or the closing brace of the object. Returns whether another member follows.
+    #[inline(always)]
+    pub(super) fn another_member(&mut self) -> Scanned<bool> {
+        if self.eat(b',') {
+            return Ok(true);
+        }
+        if self.eat(b'}') {
+            return Ok(false);
+        }
+        self.another_spaced_member()
+    }
+
+    #[inline(never)]
+    fn another_spaced_member(&mut self) -> Scanned<bool> {
+        self.skip_white_space();
+        if self.eat(b'}') {
+            return Ok(false);
+        }
+        self.expect(b',').map(|()| true)
+    }
+
+    /// Returns the byte after the next one: the first of a name whose quote is next.
+    #[inline(always)]
+    pub(super) fn peek_name(&self) -> Option<u8> {
+        self.rest.get(1).copied()
+    }
+
+    /// Takes `beginning` of a member, if it is spelled exactly so and no white space follows.
+    #[inline(always)]
+    pub(super) fn eat_beginning<const N: usize>(&mut self, beginning: &[u8; N]) -> bool {
+        match self.rest.split_first_chunk() {
             Some((start, rest)) if start == beginning && !matches!(rest, [0..=b' ', ..]) => {
                 self.rest = rest;
                 true
@@ -327,28 +382,22 @@ impl<'a> Scanner<'a> {
         }
     }
 
-    /// Takes the name and the colon of a `member` that [`peek_member`](Self::peek_member) returned, if they are spelled
-    /// exactly so.
+    /// Takes the name and the colon of a member, if they are spelled exactly so.
     #[inline(always)]
-    pub(super) fn eat_name<const N: usize>(
-        &mut self,
-        member: &'a [u8],
-        beginning: &[u8; N],
-    ) -> Option<StringToken<'a>> {
-        let inner = member.get(1..N - 2)?;
-        let eaten = self.eat_beginning(member, beginning);
+    pub(super) fn eat_name<const N: usize>(&mut self, beginning: &[u8; N]) -> Option<StringToken<'a>> {
+        let inner = self.rest.get(1..N - 2)?;
+        let eaten = self.eat_beginning(beginning);
         eaten.then(|| StringToken { whole: self.text, behind: self.rest.len() + 2, inner, escaped: false })
     }
 
-    /// Takes `members`, and the comma before those that are not the `first`, if a comma or a closing brace follows.
+    /// Takes `members`, if a comma or a closing brace follows.
     #[inline(always)]
-    pub(super) fn eat_members(&mut self, members: &[u8], first: bool) -> bool {
-        let Some(begins) = self.peek_member(first) else { return false };
+    pub(super) fn eat_members(&mut self, members: &[u8]) -> bool {
         // Most other members differ in their first bytes, which are compared without a call.
-        if begins.first_chunk::<4>() != members.first_chunk() {
+        if self.rest.first_chunk::<4>() != members.first_chunk() {
             return false;
         }
-        match begins.strip_prefix(members) {
+        match self.rest.strip_prefix(members) {
             Some(rest @ [b',' | b'}', ..]) => {
                 self.rest = rest;
                 true

@@ -10,8 +10,8 @@ use crate::{
     },
     protocol::{Method, ProtocolVersion},
     rpc::{Entry, Number, Outgoing},
-    schema::{LoggingLevel, TraceContext, keys},
-    wire::{RawJson, Repetition, RequestId},
+    schema::{LoggingLevel, TraceContext},
+    wire::{Repetition, RequestId},
 };
 
 /// The origin of a message.
@@ -59,18 +59,13 @@ pub(crate) enum Token {
 }
 
 impl Token {
-    /// Returns the token in the `_meta` of the request with this id.
-    pub(crate) fn named(meta: Option<&RawJson<'_>>, id: &RequestId) -> Self {
-        Self::of(meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN)).as_ref(), id)
-    }
-
-    /// Returns the token that `_meta` of the request with this id has as its progress token.
-    pub(crate) fn of(token: Option<&RawJson<'_>>, id: &RequestId) -> Self {
+    /// Returns the token that `_meta` of the request with this id has as its progress token, by its JSON text.
+    pub(crate) fn of(token: Option<&str>, id: &RequestId) -> Self {
         match token {
             None => Self::None,
             // Only an identical text counts, because the token is echoed as it was received.
-            Some(token) if token.get().as_bytes() == id.as_bytes() => Self::Id,
-            Some(token) => RequestId::from_token(token.get()).map_or(Self::None, |token| Self::Other(Box::new(token))),
+            Some(token) if token.as_bytes() == id.as_bytes() => Self::Id,
+            Some(token) => RequestId::from_token(token).map_or(Self::None, |token| Self::Other(Box::new(token))),
         }
     }
 }

@@ -127,15 +127,6 @@ impl<'de> Reader<'de> {
         self.scanner.next_member(first).map_err(syntax)
     }
 
-    /// Reads the next name as [`next_name`](Self::next_name) does, as a text that can be
-    /// [compared](StringToken::comparable) with names.
-    fn next_comparable(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
-        match self.scanner.next_member(first) {
-            Ok(name) => Ok(name.map(StringToken::comparable)),
-            Err(error) => Err(syntax(error)),
-        }
-    }
-
     /// Returns the name of the member whose value is next, as it is spelled between its quotes.
     pub(crate) fn written_name(&self) -> &'de str {
         let before = self.scanner.since(0).trim_ascii_end();
@@ -187,9 +178,19 @@ impl<'de> Members<'_, 'de> {
     /// digits.
     #[inline]
     pub(crate) fn next(&mut self) -> Result<Option<Cow<'de, str>>, Error> {
-        let name = self.reader.next_comparable(mem::replace(&mut self.first, false))?;
+        let first = mem::replace(&mut self.first, false);
+        match self.reader.scanner.next_plain_name(first) {
+            Some(name) => Ok(Some(Cow::Borrowed(name))),
+            None => self.next_other(first),
+        }
+    }
+
+    /// Reads a name as [`next`](Self::next) does, with white space and escapes.
+    #[inline(never)]
+    fn next_other(&mut self, first: bool) -> Result<Option<Cow<'de, str>>, Error> {
+        let name = self.reader.next_name(first)?;
         self.reader.depth += u32::from(name.is_none());
-        Ok(name)
+        Ok(name.map(StringToken::comparable))
     }
 
     /// Reads the name of the next member as text.

@@ -73,7 +73,10 @@ impl Engine {
             let message = "Invalid request: the connection is not initialized";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::NotReady(method.into_owned()));
         }
-        if self.settings().strict_meta && meta.as_ref().is_some_and(has_modern_keys) {
+        // Most requests have nothing but a progress token in their `_meta`.
+        let token = meta.as_ref().and_then(|meta| meta.sole_member(keys::PROGRESS_TOKEN));
+        let others = meta.as_ref().filter(|_| token.is_none());
+        if self.settings().strict_meta && others.is_some_and(has_modern_keys) {
             let message = "Invalid params: _meta has keys that this session's revision does not have";
             return refuse(self, ErrorCode::INVALID_PARAMS, message, Violation::BadMeta);
         }
@@ -82,8 +85,9 @@ impl Engine {
             Ok(level) => level.flatten(),
             Err(violation) => return self.violation(violation),
         };
-        let token = Token::named(meta.as_ref(), &id);
-        let trace = meta.as_ref().and_then(TraceContext::of).map(Box::new);
+        let token = token.or_else(|| others?.member_text(keys::PROGRESS_TOKEN));
+        let token = Token::of(token, &id);
+        let trace = others.and_then(TraceContext::of).map(Box::new);
         let tag = RequestTag { level, trace, ..RequestTag::new(method.known(), token, origin) };
         let key = match self.admit(id, tag, origin) {
             Ok(key) => key,

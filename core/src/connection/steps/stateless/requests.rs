@@ -133,7 +133,7 @@ impl Engine {
         if self.modern.result_head.is_none() {
             self.modern.result_head = self.role_state.server_info().and_then(|server| ResultHead::new(server).ok());
         }
-        let token = Token::of(token.as_ref(), &id);
+        let token = Token::of(token.as_ref().map(RawJson::get), &id);
         let trace = if has_others { TraceContext::of(meta).map(Box::new) } else { None };
         let StatelessRequest { client, log_level } = modern;
         let tag =
