@@ -2,7 +2,7 @@
 //!
 //! Requests of 2026-07-28 need no session; the processes share the key of what they sign, and their tasks. `/ready` and
 //! `/metrics` are at an address of their own, which is not for the public. On SIGTERM or Ctrl-C the process is no
-//! longer ready, takes no more requests, and ends when those in flight have their responses.
+//! longer ready, takes no more requests, and ends when those in flight have their responses and its tasks have ended.
 //!
 //! ```sh
 //! cluster-tokio ADDRESS INTERNAL-ADDRESS REDIS-URL KEY
@@ -37,7 +37,10 @@ use tokio::{net::TcpListener, sync::watch, time::timeout};
 /// The bounds of the histogram, in seconds.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// How long the states of the last tasks may take to be written.
+/// How long the last tasks may take to end.
+const ENDING: Duration = Duration::from_secs(10);
+
+/// How long their states may take to be written.
 const WRITING: Duration = Duration::from_secs(5);
 
 /// The labels of a measurement. The layer bounds their values.
@@ -209,7 +212,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     });
     let service = service(recorder, key, store.clone())?;
     listener.serve(&service).await?;
+    // Tasks that run for longer have failed.
+    let _ = timeout(ENDING, service.tasks_ended()).await;
     // Other processes read the results of the last tasks there.
-    timeout(WRITING, store.tasks_written()).await?;
+    timeout(WRITING, async {
+        store.tasks_written().await;
+        store.leave().await
+    })
+    .await??;
     Ok(())
 }

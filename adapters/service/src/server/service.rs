@@ -18,6 +18,7 @@ use super::{
     tasks::store::Tasks,
 };
 use crate::{
+    driver_api::deferred::Deferred,
     inbound::{session::ServerSession, session_tasks::TaskStore, task_policy::TaskPolicy},
     outbound::subscriptions::Subscriptions,
     util::lock::{read, write},
@@ -74,6 +75,19 @@ impl Service {
 
     pub(crate) fn tasks(&self) -> &Tasks {
         &self.0.shared_tasks
+    }
+
+    /// Waits until no handler of a task runs (2026-07-28), nor of a request that may become one.
+    ///
+    /// A process that ends calls it after its server has stopped: a task whose handler still runs when the process
+    /// exits is lost, or has [failed](crate::ServiceBuilder::task_store). Tasks of sessions (2025-11-25) end with their
+    /// sessions.
+    ///
+    /// A handler may run without end, and one that waits for input runs as well, so limit the time. Dropping it changes
+    /// nothing.
+    pub fn tasks_ended(&self) -> Deferred<()> {
+        let running = self.tasks().running.clone();
+        Deferred::new(async move { running.ended().await })
     }
 
     /// Returns the bounds of tasks, for drivers that add up the memory of a service.

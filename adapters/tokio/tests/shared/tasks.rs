@@ -101,7 +101,7 @@ pub(super) async fn tasks_are_shared(url: String) {
     let mut keys: MultiplexedConnection = client.get_multiplexed_async_connection().await.expect("Redis answers");
     let gate = Arc::new(Semaphore::new(0));
     let ((a, store), (b, other)) = (process(&url, &gate).await, process(&url, &gate).await);
-    let pair = Pair::new([a.clone(), b]).await;
+    let pair = Pair::new([a.clone(), b.clone()]).await;
 
     let done = pair.begin().await;
     assert_eq!(pair.status_there(&done).await, TaskStatus::Working);
@@ -129,5 +129,15 @@ pub(super) async fn tasks_are_shared(url: String) {
     keys.del::<_, ()>(&entries).await.expect("it answers");
     pair.until(&lost, TaskStatus::Failed).await;
     assert_eq!(pair.status_there(&done).await, TaskStatus::Completed);
+
+    // The tasks of a process that leaves have failed at once.
+    let (leaving, store) = process(&url, &gate).await;
+    let pair = Pair::new([leaving, b]).await;
+    let left = pair.begin().await;
+    assert_eq!(pair.status_there(&left).await, TaskStatus::Working);
+    for _ in 0..2 {
+        store.leave().await.expect("Redis answers");
+        assert_eq!(pair.status_there(&left).await, TaskStatus::Failed);
+    }
     drop(other);
 }

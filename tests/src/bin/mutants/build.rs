@@ -16,8 +16,9 @@ const CRATES: [(&str, &str); 3] =
     [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service"), ("adapters/driver/src", "mcp-driver")];
 
 /// All features of the service and of the driver, so that the mutants in optional code also run.
-const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/log-layer,mcp-service/metrics,mcp-driver/tls,\
-                      mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,mcp-driver/signing";
+const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/log-layer,mcp-service/metrics,\
+                      mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,\
+                      mcp-driver/signing";
 
 /// The features of the adapter whose tests run the driver.
 const ADAPTER: &str = "mcp-tokio/jwt,mcp-tokio/signing,mcp-tokio/tls,mcp-tokio/testing";

@@ -11,6 +11,7 @@ use mcp_proto::{
 };
 
 use super::{
+    running::RunningHandler,
     shares::TaskHolder,
     store::{Task, Tasks},
 };
@@ -115,6 +116,7 @@ impl SessionState<ServerRole> {
             connection: (*connection).clone(),
             in_flight,
             responder: Some(responder),
+            _running: self.app.tasks().running.clone().begin(),
         };
         // A task that starts at once starts before any other event, and even if no thread is free to run it.
         let is_stored = self.app.tasks().store().is_some();
@@ -378,6 +380,8 @@ struct TaskExecution {
     in_flight: Arc<InFlight<ServerInFlight>>,
     /// The responder of the request. Taken when it was used.
     responder: Option<Responder<ServerRole>>,
+    /// Dropped last, when the end of the task was noted for its store.
+    _running: RunningHandler,
 }
 
 impl TaskExecution {

@@ -7,6 +7,7 @@ pub(crate) mod execution;
 pub(crate) mod input;
 pub(crate) mod remote_tasks;
 pub(crate) mod requests;
+pub(crate) mod running;
 pub(crate) mod shares;
 pub(crate) mod store;
 pub(crate) mod stored_task;

@@ -1,6 +1,10 @@
 //! The start and the outcome of tasks.
 
-use std::time::Duration;
+use std::{
+    pin::Pin,
+    task::{self, Waker},
+    time::Duration,
+};
 
 use mcp_proto::{
     protocol::{Capability, ProtocolVersion},
@@ -16,6 +20,7 @@ use super::{
 use crate::tests::tasks::Gate;
 use crate::{
     client::Host,
+    driver_api::deferred::Deferred,
     inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     outbound::error::CallError,
     server::{builder::ServiceBuilder, service::Service, tool::Tool},
@@ -339,4 +344,25 @@ fn dropped_job_fails_its_task() {
     assert_eq!((&task["status"], &task["error"]["code"]), (&json!("failed"), &json!(-32603)));
     assert_eq!(task["statusMessage"], "The handler of this task was dropped");
     pair.assert_clean();
+}
+
+#[test]
+fn tasks_ended_waits_for_handlers() {
+    let (open, gate) = Gate::new();
+    let service = services(&gate).build().expect("a good service");
+    let is_ended =
+        |ended: &mut Deferred<()>| Pin::new(ended).poll(&mut task::Context::from_waker(Waker::noop())).is_ready();
+    assert!(is_ended(&mut service.tasks_ended()));
+    let pair = modern(&service);
+    let (first, second) = (begin(&pair, "works"), begin(&pair, "works"));
+    let mut ended = service.tasks_ended();
+    assert!(!is_ended(&mut ended));
+    open.send(()).expect("it waits");
+    pair.until(|| [&first, &second].iter().any(|id| get(&pair, id).expect("a task")["status"] == "completed"));
+    assert!(!is_ended(&mut ended));
+    open.send(()).expect("it waits");
+    ended.wait();
+    for id in [first, second] {
+        assert_eq!(get(&pair, &id).expect("a task")["status"], "completed");
+    }
 }

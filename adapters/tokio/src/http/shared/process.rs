@@ -1,6 +1,8 @@
 //! The entry of a process in Redis, which shows that the process still runs.
 
 use std::{
+    future::Future,
+    io, mem,
     sync::{Mutex, PoisonError},
     time::Duration,
 };
@@ -25,7 +27,17 @@ const RETRY: Duration = Duration::from_millis(500);
 pub(super) struct Process {
     /// Random, so that it differs from the names of all other processes.
     name: String,
-    renewal: Mutex<Option<Renewal>>,
+    renewal: Mutex<State>,
+}
+
+#[derive(Default)]
+enum State {
+    /// There is no entry yet.
+    #[default]
+    New,
+    Renewed(Renewal),
+    /// The entry was removed, and none is made again.
+    Left,
 }
 
 struct Renewal {
@@ -46,7 +58,7 @@ impl Process {
     /// Starts to renew the entry, unless that has begun. `store` may be any clone of the store of this process.
     pub(super) fn keep(&self, store: &RedisStore) {
         let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        if renewal.is_some() {
+        if !matches!(*renewal, State::New) {
             return;
         }
         let (name, runtime, store) = (self.name.clone(), store.runtime.clone(), store.without_process());
@@ -61,16 +73,31 @@ impl Process {
                 pause = if renewed.run::<i64>(step).await.is_ok() { RENEWAL } else { RETRY };
             }
         });
-        *renewal = Some(Renewal { task, store });
+        *renewal = State::Renewed(Renewal { task, store });
+    }
+
+    /// Removes the entry, which is not renewed any more. Returns `None` if there is none.
+    pub(super) fn leave(&self) -> Option<impl Future<Output = io::Result<i64>> + Send + use<>> {
+        let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
+        let State::Renewed(Renewal { task, store }) = mem::replace(&mut *renewal, State::Left) else { return None };
+        task.abort();
+        let step = store.step("leave", &self.name);
+        Some(async move {
+            // A renewal that was sent already would make the entry again.
+            let _ = task.await;
+            store.run(step).await
+        })
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let renewal = self.renewal.get_mut().unwrap_or_else(PoisonError::into_inner).take();
-        let Some(Renewal { task, store }) = renewal else { return };
-        task.abort();
-        let left = store.run::<i64>(store.step("leave", &self.name));
-        store.runtime.spawn(async move { drop(left.await) });
+        let runtime = match &*self.renewal.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            State::Renewed(renewal) => renewal.store.runtime.clone(),
+            State::New | State::Left => return,
+        };
+        if let Some(left) = self.leave() {
+            runtime.spawn(async move { drop(left.await) });
+        }
     }
 }

@@ -19,6 +19,7 @@ use mcp_proto::{
 
 use super::{
     VERSION,
+    running::RunningHandlers,
     shares::{Share, Shares, TaskHolder},
     task_store::TaskStore,
 };
@@ -42,6 +43,7 @@ pub(crate) struct Tasks {
     epoch: Instant,
     bytes: AtomicUsize,
     table: Mutex<Table>,
+    pub(in crate::server) running: Arc<RunningHandlers>,
     /// The store that other processes share.
     pub(in crate::server) store: Option<Arc<dyn TaskStore>>,
 }
@@ -117,6 +119,7 @@ impl Tasks {
             epoch: Instant::now(),
             bytes: AtomicUsize::new(0),
             table: Mutex::default(),
+            running: Arc::default(),
         }
     }
 
