@@ -55,7 +55,10 @@ impl Form {
         let properties = schema.get("properties").and_then(Value::as_object);
         let fields = properties.into_iter().flatten().take(MAX_FIELDS);
         let fields = fields.map(|(name, property)| Field::of_property(name, property, required.contains(&&**name)));
-        Self { fields: fields.collect(), selected: 0, buttons, error: None, schema: schema.clone() }
+        let mut fields: Vec<_> = fields.collect();
+        // The order of the schema is not known: objects of JSON have none here.
+        fields.sort_by_key(|field| !field.is_required);
+        Self { fields, selected: 0, buttons, error: None, schema: schema.clone() }
     }
 
     /// Creates the form of the arguments of a prompt.
@@ -263,7 +266,9 @@ mod tests {
     #[test]
     fn values_have_the_types_of_the_schema() {
         let mut form = Form::of_schema(&schema(), BUTTONS);
-        assert_eq!(form.fields[0].description, "A text");
+        let names: Vec<_> = form.fields.iter().map(|it| it.name.as_str()).collect();
+        assert_eq!(names[..3], ["count", "text", "any"], "the required ones are first");
+        assert_eq!(form.fields[1].description, "A text");
         for (field, text) in [
             ("text", "7"),
             ("count", "7"),

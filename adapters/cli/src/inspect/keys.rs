@@ -14,20 +14,20 @@ use crate::{options::EraOption, record::Origin};
 /// The keys, for the help.
 pub(crate) const HELP: &[(&str, &str)] = &[
     ("1 2 3 4", "tools, resources, prompts, tasks"),
-    ("Tab, Shift-Tab", "next pane, previous pane"),
-    ("arrows, PgUp, PgDn, Home, End", "move; End in the traffic follows the newest row"),
-    ("Enter", "open the form, press a button, open a row of the traffic"),
-    ("Left, Right, Space", "in a form: change a choice"),
-    ("Esc", "back, or decline to choose in a question of the server"),
-    ("/", "search in the list or in the traffic; Enter keeps the filter, Esc removes it"),
-    ("c", "cancel the selected request of the traffic, or the newest call"),
-    ("r", "retry the selected request of the traffic, or the last call"),
-    ("l", "load the list again; connect again if there is no connection"),
+    ("Tab Shift-Tab", "next and previous pane or field"),
+    ("arrows PgUp PgDn", "move; Left, Right and Space change a choice"),
+    ("Home End", "first, last; End in the traffic follows the newest row"),
+    ("Enter", "open the form, press a button, open a row"),
+    ("Esc", "back"),
+    ("/", "search in the pane; Enter keeps the filter, Esc ends it"),
+    ("c", "cancel the selected request, or the newest call"),
+    ("r", "retry the selected request, or the last call"),
+    ("l", "load the list again; without a connection, connect again"),
     ("e", "switch the era: connect again with the other revisions"),
     ("z", "one pane on the whole screen, and back"),
     ("m", "leave the mouse to the terminal, and back"),
     ("Ctrl-L", "draw the screen again"),
-    ("q, Ctrl-C", "quit"),
+    ("q Ctrl-C", "quit"),
 ];
 
 impl Model {

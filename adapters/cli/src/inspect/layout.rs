@@ -56,10 +56,16 @@ impl Panes {
     }
 }
 
-/// Returns the place of a form for a question.
-pub(crate) fn question(size: (u16, u16)) -> Rect {
+/// Returns the columns of a box over the panes.
+pub(crate) fn box_width(size: (u16, u16)) -> u16 {
+    (size.0 * 19 / 20).min(100)
+}
+
+/// Returns the place of a box with some lines over the panes.
+pub(crate) fn over(size: (u16, u16), lines: usize) -> Rect {
     let (width, height) = size;
-    let (across, down) = ((width * 9 / 10).min(100), (height * 4 / 5).min(30));
+    let across = box_width(size);
+    let down = u16::try_from(lines).unwrap_or(u16::MAX).saturating_add(2).min(height.saturating_sub(2));
     Rect::new((width - across) / 2, (height - down) / 2, across, down)
 }
 

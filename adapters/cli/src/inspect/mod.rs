@@ -20,6 +20,8 @@ mod request;
 mod screen;
 mod session;
 mod sighting;
+#[cfg(test)]
+mod tests;
 mod traffic;
 mod view;
 

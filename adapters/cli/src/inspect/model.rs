@@ -217,6 +217,8 @@ pub(crate) struct Model {
     pub(crate) search: Option<Line>,
     pub(crate) calls: BTreeMap<u64, Call>,
     pub(crate) last: Option<Request>,
+    /// The form that was sent last, with the name of its item: it is shown again with its values.
+    sent: Option<(Tab, String, Form)>,
     next_call: u64,
     pub(crate) questions: VecDeque<Asked>,
     pub(crate) is_zoomed: bool,
@@ -245,6 +247,7 @@ impl Model {
             search: None,
             calls: BTreeMap::new(),
             last: None,
+            sent: None,
             next_call: 1,
             questions: VecDeque::new(),
             is_zoomed: false,
@@ -398,7 +401,10 @@ impl Model {
     pub(crate) fn show_item(&mut self) {
         self.scroll = 0;
         self.detail = match self.list().current() {
-            Some(item) => Detail::Item(self.form_of(item)),
+            Some(item) => Detail::Item(match &self.sent {
+                Some((tab, name, form)) if *tab == self.tab && *name == item.name => form.clone(),
+                _ => self.form_of(item),
+            }),
             None => Detail::Page(Page::default()),
         };
     }
@@ -429,12 +435,15 @@ impl Model {
     pub(crate) fn submit(&mut self, button: usize) -> Vec<Effect> {
         let Detail::Item(form) = &mut self.detail else { return Vec::new() };
         let Some(values) = form.values() else { return Vec::new() };
+        let mut form = form.clone();
+        form.selected = 0;
         let Some(item) = self.list().current() else { return Vec::new() };
-        let name = item.name.clone();
+        let (name, kind) = (item.name.clone(), item.kind);
+        self.sent = Some((self.tab, name.clone(), form));
         let uri = |values: &serde_json::Map<String, Value>| {
             values.get("uri").and_then(Value::as_str).unwrap_or(&name).to_owned()
         };
-        let request = match (item.kind, button) {
+        let request = match (kind, button) {
             (ItemKind::Tool, _) => Request::Tool { name, arguments: values, as_task: button == 1 },
             (ItemKind::Prompt, _) => Request::Prompt { name, arguments: values },
             (ItemKind::Resource | ItemKind::Template, 0) => Request::Read { uri: uri(&values) },
@@ -467,6 +476,7 @@ impl Model {
     /// Connects again, with the revisions of an era.
     pub(crate) fn reconnect(&mut self, era: EraOption) -> Vec<Effect> {
         self.closed("for another connection".into());
+        self.sent = None;
         self.session += 1;
         (self.era, self.status, self.row) = (era, Status::Connecting, None);
         vec![Effect::Connect { session: self.session, era }]

@@ -6,7 +6,7 @@ use ratatui::layout::{Position, Rect};
 use super::{
     layout::{self, Panes, inside, window},
     model::{Detail, Effect, Focus, Model},
-    view::form_lines,
+    view::{form_lines, question_lines},
 };
 
 /// The lines that a step of the wheel moves.
@@ -37,8 +37,8 @@ impl Model {
     fn click(&mut self, at: Position, panes: Panes) -> Vec<Effect> {
         self.shows_help = false;
         if let Some(asked) = self.questions.front_mut() {
-            let pane = inside(layout::question(self.size));
-            let lines = form_lines(&asked.form, &asked.question.message, usize::from(pane.width));
+            let lines = question_lines(asked, self.size);
+            let pane = inside(layout::over(self.size, lines.lines.len()));
             let Some(place) = place(at, pane, lines.selected, lines.lines.len()) else { return Vec::new() };
             let Some(field) = lines.lines.get(place).and_then(|line| line.field) else { return Vec::new() };
             asked.form.selected = field;

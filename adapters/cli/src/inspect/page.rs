@@ -161,7 +161,10 @@ pub(crate) fn width(text: &str) -> usize {
     ratatui::text::Span::raw(text).width()
 }
 
-/// Cuts a text into lines of at most `most` columns.
+/// The most columns that are left empty to end a line after a blank.
+const MAX_WORD: usize = 24;
+
+/// Cuts a text into lines of at most `most` columns, after a blank where one is near.
 pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
     if text.len() <= most {
         return vec![text.to_owned()];
@@ -170,8 +173,11 @@ pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
     for letter in text.chars() {
         let columns = if letter.is_ascii() { 1 } else { width(letter.encode_utf8(&mut [0; 4])) };
         if taken + columns > most.max(1) {
-            lines.push(std::mem::take(&mut line));
-            taken = 0;
+            let word = line.rfind(' ').map(|at| line.split_off(at + 1)).unwrap_or_default();
+            let (whole, next) =
+                if word.len() <= MAX_WORD.min(most / 2) { (line, word) } else { (line + &word, String::new()) };
+            lines.push(whole);
+            (taken, line) = (width(&next), next);
         }
         line.push(letter);
         taken += columns;
@@ -186,7 +192,14 @@ pub(crate) fn fit(text: &str, columns: usize) -> String {
     if taken <= columns {
         return format!("{text}{}", " ".repeat(columns - taken));
     }
-    let mut cut = wrap(text, columns.saturating_sub(1)).into_iter().next().unwrap_or_default();
+    let mut cut = String::new();
+    for letter in text.chars() {
+        cut.push(letter);
+        if width(&cut) >= columns {
+            cut.pop();
+            break;
+        }
+    }
     cut.push_str(&"~".repeat(columns.saturating_sub(width(&cut))));
     cut
 }
@@ -210,6 +223,10 @@ mod tests {
         assert_eq!(wrap("abcde", 2), ["ab", "cd", "e"]);
         assert_eq!(wrap("a漢字b", 3), ["a漢", "字b"]);
         assert_eq!(wrap("", 3), [""]);
+        assert_eq!(
+            wrap("some words and averyveryverylongword", 12),
+            ["some words ", "and averyver", "yverylongwor", "d"]
+        );
         assert_eq!(
             (fit("ab", 4), fit("abcdef", 4), fit("漢字", 4), fit("漢字漢", 4)),
             ("ab  ".into(), "abc~".into(), "漢字".into(), "漢~~".into(),)

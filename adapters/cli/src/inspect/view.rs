@@ -217,6 +217,7 @@ pub(super) fn form_lines(form: &Form, description: &str, columns: usize) -> Form
                 // The end of what is before the cursor is always shown.
                 let hidden = width(before).saturating_sub(inner.saturating_sub(1));
                 let shown: String = field.line.text().chars().skip(hidden).collect();
+                let shown = rows(&shown, 1).into_iter().next().unwrap_or_default();
                 (shown, Style::new(), Some(width(before) - hidden))
             }
         };
@@ -346,6 +347,7 @@ fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         return;
     }
     let keys = match (model.focus, model.tab) {
+        _ if !model.questions.is_empty() => "Tab next  Enter press  Esc close without a choice",
         _ if model.is_typing() => "Tab next  Enter press  Esc back",
         (Focus::Traffic, _) => "Enter open  c cancel  r retry  / search  ? help  q quit",
         (Focus::Detail, _) => "Esc back  r retry  z zoom  ? help  q quit",
@@ -357,7 +359,8 @@ fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
 }
 
 fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
-    let area = layout::question(model.size);
+    let lines = question_lines(asked, model.size);
+    let area = layout::over(model.size, lines.lines.len()).intersection(frame.area());
     let title = match asked.question.kind {
         QuestionKind::Form => "The server asks",
         QuestionKind::Page => "The server asks to open a page",
@@ -367,24 +370,25 @@ fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
     let title = if more > 0 { format!("{title} ({more} more)") } else { title.to_owned() };
     frame.render_widget(Clear, area);
     frame.render_widget(block(title, true), area);
-    let pane = inside(area);
-    draw_form(&form_lines(&asked.form, &asked.question.message, usize::from(pane.width)), pane, true, frame);
+    draw_form(&lines, inside(area), true, frame);
+}
+
+/// Returns the lines of a question.
+pub(super) fn question_lines(asked: &Asked, size: (u16, u16)) -> FormLines {
+    form_lines(&asked.form, &asked.question.message, usize::from(layout::box_width(size)).saturating_sub(2))
 }
 
 fn help(model: &Model, frame: &mut Frame<'_>) {
-    let area = layout::question(model.size);
-    frame.render_widget(Clear, area);
-    frame.render_widget(block("Keys".into(), true), area);
-    let pane = inside(area);
-    let columns = usize::from(pane.width);
-    let short = 22.min(columns / 3);
+    let columns = usize::from(layout::box_width(model.size)).saturating_sub(2);
+    let short = 17.min(columns / 3);
     let mut lines = Vec::new();
     for (keys, what) in HELP {
-        let (keys, what) = (wrap(keys, short), wrap(what, columns.saturating_sub(short + 1)));
-        for at in 0..keys.len().max(what.len()) {
-            let text = |all: &[String]| all.get(at).cloned().unwrap_or_default();
-            lines.push(Line::raw(format!("{} {}", fit(&text(&keys), short), text(&what))));
+        for (index, what) in wrap(what, columns.saturating_sub(short)).into_iter().enumerate() {
+            lines.push(Line::raw(format!("{}{what}", fit(if index == 0 { keys } else { "" }, short))));
         }
     }
-    frame.render_widget(Paragraph::new(lines), pane);
+    let area = layout::over(model.size, lines.len()).intersection(frame.area());
+    frame.render_widget(Clear, area);
+    frame.render_widget(block("Keys".into(), true), area);
+    frame.render_widget(Paragraph::new(lines), inside(area));
 }
