@@ -142,7 +142,7 @@ fn perform(effect: Effect, sessions: &Sessions, screen: &mut Screen) -> io::Resu
         Effect::Cancel { call } => sessions.cancel(call),
         Effect::Answer { question, answer } => sessions.answer(question, answer),
         Effect::CaptureMouse(on) => Screen::capture_mouse(on)?,
-        Effect::Redraw => screen.terminal.clear()?,
+        Effect::Redraw => screen.redraw()?,
         Effect::Quit => {}
     }
     Ok(())

@@ -62,6 +62,13 @@ impl Screen {
         opened.map(|terminal| Self { terminal }).inspect_err(|_| restore())
     }
 
+    /// Clears the screen, so that the next drawing writes all of it.
+    pub(crate) fn redraw(&mut self) -> io::Result<()> {
+        // `clear` asks the terminal for the place of the cursor, and the answer would be read as keys.
+        let size = self.terminal.size()?;
+        self.terminal.resize(size.into())
+    }
+
     /// Takes the mouse from the terminal, or leaves it.
     pub(crate) fn capture_mouse(on: bool) -> io::Result<()> {
         if on { execute!(stdout(), EnableMouseCapture) } else { execute!(stdout(), DisableMouseCapture) }

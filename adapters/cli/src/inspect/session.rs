@@ -373,3 +373,83 @@ impl Item {
         Self { kind, name, description, json }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use clap::Parser;
+    use mcp_blocking::http::Listener;
+    use mcp_service::{Service, Tool};
+
+    use super::*;
+    use crate::{
+        host,
+        inspect::sighting::{PartKind, Seen},
+        options::Options,
+    };
+
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Echo {
+        message: String,
+    }
+
+    /// Messages until one that is looked for, and what was seen before it.
+    fn until(inbox: &Inbox, is_wanted: impl Fn(&Message) -> bool) -> Vec<Message> {
+        let mut all = Vec::new();
+        while !all.iter().any(&is_wanted) {
+            let taken = inbox.take(Duration::from_secs(60));
+            assert!(!taken.is_empty(), "{all:?}");
+            all.extend(taken);
+        }
+        all
+    }
+
+    #[test]
+    fn messages_over_http_are_seen_and_break_no_rule() {
+        let service = Service::builder("shop", "1.0.0").tool(Tool::new("echo", |echo: Echo| echo.message));
+        let service = service.build().expect("a service");
+        let listener = Listener::bind("127.0.0.1:0").expect("an address");
+        let url = format!("http://{}/mcp", listener.local_addr());
+        thread::spawn(move || listener.serve(&service));
+        let options = Options::parse_from(["mcp", "inspect", &url]).connection;
+        let host = |era: EraOption| {
+            host::builder(&options, era.versions(), Duration::from_secs(60)).expect("a client").build()
+        };
+        let hosts =
+            Hosts { any: host(EraOption::Any), legacy: host(EraOption::Legacy), modern: host(EraOption::Modern) };
+        let inbox = Arc::new(Inbox::default());
+        let target = Target::parse(&url, &options).expect("a target");
+        let sessions = Sessions::new(inbox.clone(), Clock::start(), target, hosts, Arc::default());
+        for (session, era) in [(1, EraOption::Any), (2, EraOption::Legacy), (3, EraOption::Modern)] {
+            sessions.connect(session, era);
+            let mut all = until(&inbox, |it| matches!(it, Message::Connected { session: it, .. } if *it == session));
+            sessions.load(session, Tab::Tools);
+            all.extend(until(&inbox, |it| matches!(it, Message::Loaded { items: Ok(items), .. } if items.len() == 1)));
+            let arguments = json!({"message": "hi"}).as_object().cloned().expect("an object");
+            sessions.send(7, Request::Tool { name: "echo".into(), arguments, as_task: false });
+            all.extend(until(&inbox, |it| matches!(it, Message::Ended { call: 7, .. })));
+            let outcome = all.iter().find_map(|it| match it {
+                Message::Ended { outcome, .. } => Some(outcome.clone()),
+                _ => None,
+            });
+            let text = outcome.and_then(Result::ok).and_then(|it| it.pointer("/content/0/text").cloned());
+            assert_eq!(text, Some("hi".into()));
+            let seen = all.iter().filter_map(|it| match it {
+                Message::Seen { session: it, sighting } if *it == session => Some(&sighting.what),
+                _ => None,
+            });
+            let mut kinds = Vec::new();
+            for seen in seen {
+                match seen {
+                    Seen::Message(observed) => kinds.extend(observed.parts.iter().map(|part| part.kind)),
+                    Seen::Broken { findings, .. } => panic!("{findings:?}"),
+                    Seen::Log(_) | Seen::Event(_) => {}
+                }
+            }
+            let count = |kind| kinds.iter().filter(|it| **it == kind).count();
+            assert_eq!((count(PartKind::Request), count(PartKind::Result)), (3, 3), "{kinds:?}");
+        }
+        sessions.end();
+    }
+}
