@@ -163,6 +163,9 @@ impl Model {
         match call.map(|(call, _)| *call) {
             Some(call) => {
                 self.note = "cancelled".into();
+                if let Some(call) = self.calls.get_mut(&call) {
+                    call.is_cancelled = true;
+                }
                 vec![Effect::Cancel { call }]
             }
             None => {

@@ -18,6 +18,9 @@ use crate::options::EraOption;
 /// The most questions that wait for the user. Others are declined.
 const MAX_QUESTIONS: usize = 16;
 
+/// The most items of a list that are kept.
+pub(crate) const MAX_ITEMS: usize = 5_000;
+
 /// The most calls that are in flight at once.
 pub(crate) const MAX_CALLS: usize = 32;
 
@@ -187,6 +190,7 @@ pub(crate) struct Call {
     pub(crate) request: Request,
     /// The id of its request.
     pub(crate) id: Option<u64>,
+    pub(crate) is_cancelled: bool,
 }
 
 /// A question with the form for its answer.
@@ -335,7 +339,8 @@ impl Model {
         }
         let last = list.visible().count().saturating_sub(1);
         list.selected = list.selected.min(last);
-        if tab == self.tab && self.focus == Focus::List && matches!(self.detail, Detail::Item(_) | Detail::Page(_)) {
+        let is_empty = matches!(&self.detail, Detail::Page(page) if page.lines.is_empty());
+        if tab == self.tab && (is_empty || self.focus == Focus::List && matches!(self.detail, Detail::Item(_))) {
             self.show_item();
         }
     }
@@ -346,12 +351,14 @@ impl Model {
             Some(known) => *known = item,
             None => list.items.insert(0, item),
         }
-        // The runner has the same bound for lists.
-        list.items.truncate(super::session::MAX_ITEMS);
+        list.items.truncate(MAX_ITEMS);
     }
 
     fn ended(&mut self, number: u64, outcome: Result<Value, String>) {
         let Some(call) = self.calls.remove(&number) else { return };
+        if let (Err(_), Some(id)) = (&outcome, call.id) {
+            self.traffic.give_up(id, call.is_cancelled);
+        }
         let title = call.request.title();
         self.note = format!("{title}: {}", if outcome.is_ok() { "done" } else { "failed" });
         // Only the newest call takes the pane, and not from under the keys of another form.
@@ -468,7 +475,7 @@ impl Model {
         self.next_call += 1;
         self.note = format!("sent: {}", request.title());
         self.last = Some(request.clone());
-        self.calls.insert(call, Call { request: request.clone(), id: None });
+        self.calls.insert(call, Call { request: request.clone(), id: None, is_cancelled: false });
         self.focus = if self.focus == Focus::Detail { Focus::List } else { self.focus };
         vec![Effect::Send { call, request }]
     }

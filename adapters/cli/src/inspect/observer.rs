@@ -75,19 +75,23 @@ struct State {
 
 #[derive(Debug)]
 enum JudgeState {
-    /// Messages before the end of the handshake, with what is known of it.
-    Waiting {
-        lines: Vec<(u64, Line)>,
-        bytes: usize,
-        setup: Setup,
-        opening: Vec<(RequestId, String)>,
-    },
+    Waiting(Box<Waiting>),
     Judging(Box<Judge>),
+}
+
+/// Messages before the end of the handshake, with what is known of it.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<(u64, Line)>,
+    bytes: usize,
+    setup: Setup,
+    /// The requests that open the connection, with their methods.
+    opening: Vec<(RequestId, String)>,
 }
 
 impl Observer {
     pub(crate) fn new(inbox: Arc<Inbox>, clock: Clock, session: u32, is_http: bool) -> Self {
-        let judge = JudgeState::Waiting { lines: Vec::new(), bytes: 0, setup: Setup::default(), opening: Vec::new() };
+        let judge = JudgeState::Waiting(Box::default());
         Self(Arc::new(Inner { inbox, clock, session, is_http, state: Mutex::new(State { number: 0, judge }) }))
     }
 
@@ -109,40 +113,38 @@ impl Observer {
 
     /// Sees a message, and judges it.
     pub(crate) fn message(&self, from: Origin, bytes: &[u8], end: FrameEnd) {
-        let line = self.show(from, bytes, end);
-        self.judge(line);
+        let (number, at) = self.show(from, bytes);
+        if bytes.len() <= MAX_JUDGED {
+            self.judge(number, Line { at, from, bytes: bytes.to_vec(), end });
+        }
     }
 
-    /// Sees a message. It is judged when it is passed to [`judge`](Self::judge).
-    pub(crate) fn show(&self, from: Origin, bytes: &[u8], end: FrameEnd) -> (u64, Option<Line>) {
+    /// Sees a message that was judged before, and is sent again. Returns its number and the time.
+    pub(crate) fn show(&self, from: Origin, bytes: &[u8]) -> (u64, u64) {
         let at = self.0.clock.now();
+        let (text, is_cut) = beginning(bytes);
+        let parts = parts(bytes);
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         let number = state.number;
         state.number += 1;
-        let (text, is_cut) = beginning(bytes);
-        let parts = parts(bytes);
         // Under the lock, so that messages are in the order of their numbers.
         self.send(at, Seen::Message(Observed { number, from, size: bytes.len(), text, is_cut, parts }));
-        drop(state);
-        let is_short = bytes.len() <= MAX_JUDGED;
-        (number, is_short.then(|| Line { at, from, bytes: bytes.to_vec(), end }))
+        (number, at)
     }
 
-    /// Judges a message.
-    pub(crate) fn judge(&self, (number, line): (u64, Option<Line>)) {
-        let Some(line) = line else { return };
+    fn judge(&self, number: u64, line: Line) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
         match &mut state.judge {
             JudgeState::Judging(judge) => {
                 let findings = judge.take(&line).findings;
                 self.report(number, findings);
             }
-            JudgeState::Waiting { lines, bytes, setup, opening } => {
-                let is_known = learn(setup, opening, &line);
-                *bytes += line.bytes.len();
-                lines.push((number, line));
-                if is_known || lines.len() == MAX_WAITING || *bytes > MAX_WAITING_BYTES {
-                    let (lines, setup) = (mem::take(lines), mem::take(setup));
+            JudgeState::Waiting(waiting) => {
+                let is_known = learn(&mut waiting.setup, &mut waiting.opening, &line);
+                waiting.bytes += line.bytes.len();
+                waiting.lines.push((number, line));
+                if is_known || waiting.lines.len() == MAX_WAITING || waiting.bytes > MAX_WAITING_BYTES {
+                    let Waiting { lines, setup, .. } = mem::take(&mut **waiting);
                     let mut judge = Judge::new(setup, false);
                     for (number, line) in &lines {
                         let findings = judge.take(line).findings;
@@ -354,8 +356,8 @@ mod tests {
         let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
         observer.message(Origin::Client, INITIALIZE.as_bytes(), FrameEnd::Complete);
         let mut body = Body::of("application/json; charset=utf-8");
-        body.feed(&observer, RESULT[..40].as_bytes());
-        body.feed(&observer, RESULT[40..].as_bytes());
+        body.feed(&observer, &RESULT.as_bytes()[..40]);
+        body.feed(&observer, &RESULT.as_bytes()[40..]);
         body.end(&observer);
         let mut events = Body::of("Text/Event-Stream");
         events.feed(&observer, b"id: 1\ndata:\n\ndata: noi");

@@ -21,15 +21,14 @@ use serde_json::{Value, json};
 use super::{
     http::ObservedClient,
     inbox::Inbox,
-    model::{About, Item, ItemKind, Message, Tab},
+    model::{About, Item, ItemKind, MAX_ITEMS, Message, Tab},
     observer::{Clock, Observer},
     program::Program,
     request::{Answer, Request},
 };
 use crate::{error::Failed, options::EraOption, target::Target};
 
-/// The most items of a list that are kept, and the most bytes of their JSON.
-pub(crate) const MAX_ITEMS: usize = 5_000;
+/// The most bytes of the JSON of the items of a list.
 const MAX_ITEM_BYTES: usize = 8 << 20;
 
 /// The clients for each choice of revisions.
@@ -381,11 +380,12 @@ mod tests {
     use clap::Parser;
     use mcp_blocking::http::Listener;
     use mcp_service::{Service, Tool};
+    use serde_json::Map;
 
     use super::*;
     use crate::{
         host,
-        inspect::sighting::{PartKind, Seen},
+        inspect::sighting::{Part, PartKind, Seen, Sighting},
         options::Options,
     };
 
@@ -405,9 +405,31 @@ mod tests {
         all
     }
 
+    fn is_seen(message: &Message, is_wanted: impl Fn(&Part) -> bool) -> bool {
+        match message {
+            Message::Seen { sighting: Sighting { what: Seen::Message(observed), .. }, .. } => {
+                observed.parts.iter().any(is_wanted)
+            }
+            _ => false,
+        }
+    }
+
+    /// Calls a tool, and returns the text of its result.
+    fn call_echo(sessions: &Sessions, inbox: &Inbox, number: u64, all: &mut Vec<Message>) -> Option<Value> {
+        let arguments = json!({"message": "hi"}).as_object().cloned().expect("an object");
+        sessions.send(number, Request::Tool { name: "echo".into(), arguments, as_task: false });
+        all.extend(until(inbox, |it| matches!(it, Message::Ended { call, .. } if *call == number)));
+        let outcome = all.iter().find_map(|it| match it {
+            Message::Ended { call, outcome } if *call == number => Some(outcome.clone()),
+            _ => None,
+        });
+        outcome.and_then(Result::ok).and_then(|it| it.pointer("/content/0/text").cloned())
+    }
+
     #[test]
     fn messages_over_http_are_seen_and_break_no_rule() {
         let service = Service::builder("shop", "1.0.0").tool(Tool::new("echo", |echo: Echo| echo.message));
+        let service = service.tool(Tool::new_async("wait", std::future::pending::<()>));
         let service = service.build().expect("a service");
         let listener = Listener::bind("127.0.0.1:0").expect("an address");
         let url = format!("http://{}/mcp", listener.local_addr());
@@ -425,15 +447,23 @@ mod tests {
             sessions.connect(session, era);
             let mut all = until(&inbox, |it| matches!(it, Message::Connected { session: it, .. } if *it == session));
             sessions.load(session, Tab::Tools);
-            all.extend(until(&inbox, |it| matches!(it, Message::Loaded { items: Ok(items), .. } if items.len() == 1)));
-            let arguments = json!({"message": "hi"}).as_object().cloned().expect("an object");
-            sessions.send(7, Request::Tool { name: "echo".into(), arguments, as_task: false });
-            all.extend(until(&inbox, |it| matches!(it, Message::Ended { call: 7, .. })));
-            let outcome = all.iter().find_map(|it| match it {
-                Message::Ended { outcome, .. } => Some(outcome.clone()),
-                _ => None,
-            });
-            let text = outcome.and_then(Result::ok).and_then(|it| it.pointer("/content/0/text").cloned());
+            all.extend(until(&inbox, |it| matches!(it, Message::Loaded { items: Ok(items), .. } if items.len() == 2)));
+            let text = call_echo(&sessions, &inbox, 7, &mut all);
+            assert_eq!(text, Some("hi".into()));
+            // A call that is cancelled before the head of its response.
+            sessions.send(8, Request::Tool { name: "wait".into(), arguments: Map::new(), as_task: false });
+            all.extend(until(&inbox, |it| is_seen(it, |part| part.subject.as_deref() == Some("wait"))));
+            sessions.cancel(8);
+            let has_ended = |it: &Message| matches!(it, Message::Ended { call: 8, outcome: Err(_) });
+            let mut ending = until(&inbox, has_ended);
+            let is_told = |it: &Message| is_seen(it, |part| part.method.as_deref() == Some("notifications/cancelled"));
+            // Without a session, the end of the exchange tells it.
+            if era == EraOption::Legacy && !ending.iter().any(is_told) {
+                ending.extend(until(&inbox, is_told));
+            }
+            all.extend(ending);
+            // After it, everything was judged.
+            let text = call_echo(&sessions, &inbox, 9, &mut all);
             assert_eq!(text, Some("hi".into()));
             let seen = all.iter().filter_map(|it| match it {
                 Message::Seen { session: it, sighting } if *it == session => Some(&sighting.what),
@@ -448,7 +478,7 @@ mod tests {
                 }
             }
             let count = |kind| kinds.iter().filter(|it| **it == kind).count();
-            assert_eq!((count(PartKind::Request), count(PartKind::Result)), (3, 3), "{kinds:?}");
+            assert_eq!((count(PartKind::Request), count(PartKind::Result)), (5, 4), "{kinds:?}");
         }
         sessions.end();
     }

@@ -74,6 +74,7 @@ pub(crate) struct Traffic {
     /// The number of the first row.
     first: u64,
     bytes: usize,
+    in_flight: usize,
     /// The rows of requests without a response, by the side that sent them and the id.
     open: HashMap<(Origin, String), u64>,
     tokens: HashMap<(Origin, String), u64>,
@@ -92,6 +93,16 @@ impl Row {
         let text = |text: &Option<Text>| text.as_ref().map_or(0, |it| it.text.len());
         let findings: usize = self.findings.iter().map(|it| it.what.len()).sum();
         text(&self.request) + text(&self.response) + self.title.len() + findings
+    }
+
+    /// Sets the state. One that was cancelled stays. Returns whether the request was in flight.
+    fn end(&mut self, state: State) -> bool {
+        let was_in_flight = self.state == State::InFlight;
+        // The response may come after the caller has given up.
+        if was_in_flight || (self.state == State::Closed && state != State::Closed) {
+            self.state = state;
+        }
+        was_in_flight
     }
 
     fn matches(&self, filter: &str) -> bool {
@@ -228,18 +239,17 @@ impl Traffic {
         match part.kind {
             PartKind::Notification => match &part.progress {
                 Some(progress) => row.progress = Some(progress.clone()),
-                None => row.state = State::Cancelled,
+                None => self.in_flight -= usize::from(row.end(State::Cancelled)),
             },
             kind => {
                 row.took = Some(at.saturating_sub(row.at));
                 row.response = Some(text);
-                if row.state != State::Cancelled {
-                    row.state = match kind {
-                        PartKind::Failure => State::Failed,
-                        PartKind::Error => State::Error(part.error.clone().unwrap_or_default()),
-                        _ => State::Done,
-                    };
-                }
+                let state = match kind {
+                    PartKind::Failure => State::Failed,
+                    PartKind::Error => State::Error(part.error.clone().unwrap_or_default()),
+                    _ => State::Done,
+                };
+                self.in_flight -= usize::from(row.end(state));
             }
         }
         row.size += size;
@@ -291,6 +301,7 @@ impl Traffic {
             }
         }
         self.bytes += row.bytes();
+        self.in_flight += usize::from(row.state == State::InFlight);
         self.rows.push_back(row);
         self.show(number);
         self.shrink();
@@ -302,6 +313,7 @@ impl Traffic {
             let Some(row) = self.rows.pop_front() else { return };
             self.first += 1;
             self.bytes -= row.bytes();
+            self.in_flight -= usize::from(row.state == State::InFlight);
             for message in &row.messages {
                 self.messages.remove(message);
             }
@@ -340,10 +352,18 @@ impl Traffic {
         self.changed = [false; 3];
         for row in &mut self.rows {
             row.messages.clear();
-            if row.state == State::InFlight {
-                row.state = State::Closed;
-            }
+            row.end(State::Closed);
         }
+        self.in_flight = 0;
+    }
+
+    /// Ends a request of the client that its caller does not wait for any more. Over HTTP no message tells it.
+    pub(crate) fn give_up(&mut self, id: u64, is_cancelled: bool) {
+        let Some(number) = self.open.get(&(Origin::Client, id.to_string())).copied() else { return };
+        let Some(index) = self.index(number) else { return };
+        let state = if is_cancelled { State::Cancelled } else { State::Closed };
+        self.in_flight -= usize::from(self.rows[index].end(state));
+        self.show(number);
     }
 
     /// Shows only rows that contain a text.
@@ -374,8 +394,8 @@ impl Traffic {
         self.first + self.rows.len() as u64
     }
 
-    pub(crate) fn in_flight(&self) -> usize {
-        self.open.len()
+    pub(crate) const fn in_flight(&self) -> usize {
+        self.in_flight
     }
 }
 
@@ -443,6 +463,7 @@ mod tests {
         let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
         traffic.take(observed(1, Origin::Client, cancel));
         assert_eq!(traffic.get(0).map(|row| row.state.clone()), Some(State::Cancelled));
+        assert_eq!(traffic.in_flight(), 0);
         traffic.take(observed(2, Origin::Server, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
         let row = traffic.get(0).expect("the request");
         assert_eq!((&row.state, row.took), (&State::Cancelled, Some(2_000)));
@@ -450,6 +471,23 @@ mod tests {
         traffic.close();
         assert_eq!(traffic.get(1).map(|row| row.state.clone()), Some(State::Closed));
         assert_eq!(traffic.in_flight(), 0);
+    }
+
+    #[test]
+    fn requests_without_a_caller_are_not_in_flight() {
+        let mut traffic = Traffic::default();
+        for id in 0..3 {
+            traffic.take(request(id, id, ""));
+        }
+        traffic.give_up(0, true);
+        traffic.give_up(1, false);
+        traffic.give_up(7, false);
+        assert_eq!(traffic.in_flight(), 1);
+        // The error was the response, which is seen only now.
+        traffic.take(observed(3, Origin::Server, r#"{"jsonrpc":"2.0","id":1,"error":{"code":-1,"message":""}}"#));
+        let states: Vec<_> = (0..3).filter_map(|row| traffic.get(row)).map(|row| row.state.name()).collect();
+        assert_eq!(states, ["cancelled", "error -1", "in flight"]);
+        assert_eq!(traffic.in_flight(), 1);
     }
 
     #[test]
@@ -478,6 +516,8 @@ mod tests {
         }
         let bytes: usize = traffic.rows.iter().map(Row::bytes).sum();
         assert_eq!(bytes, traffic.bytes);
+        let in_flight = traffic.rows.iter().filter(|row| row.state == State::InFlight).count();
+        assert_eq!(in_flight, traffic.in_flight());
         assert_eq!(traffic.total(), 40_000);
         // Progress of one request without an end does not grow its row.
         for number in 20_000..40_000 {
