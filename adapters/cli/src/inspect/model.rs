@@ -273,11 +273,14 @@ impl Model {
                 self.size = (width, height);
                 return vec![Effect::Redraw];
             }
-            Message::Tick(now) => self.now = now,
+            Message::Tick(now) => self.now = self.now.max(now),
             Message::Connected { session, about } if session == self.session => return self.connected(about),
             Message::Closed { session, why } if session == self.session => self.closed(why),
             Message::Loaded { session, tab, items } if session == self.session => self.loaded(tab, items),
-            Message::Seen { session, sighting } if session == self.session => self.traffic.take(sighting),
+            Message::Seen { session, sighting } if session == self.session => {
+                self.now = self.now.max(sighting.at);
+                self.traffic.take(sighting);
+            }
             Message::Task { session, item } if session == self.session => self.take_task(item),
             Message::Connected { .. }
             | Message::Closed { .. }
