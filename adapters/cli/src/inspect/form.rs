@@ -305,6 +305,15 @@ mod tests {
     }
 
     #[test]
+    fn required_choices_are_made() {
+        let schema = json!({"required": ["yes"], "properties": {"yes": {"type": "boolean"}}});
+        let mut form = Form::of_schema(&schema, BUTTONS);
+        assert_eq!((form.values(), form.error.as_deref()), (None, Some("`yes` is missing")));
+        form.take(KeyCode::Char('f'));
+        assert_eq!(form.values().map(Value::Object), Some(json!({"yes": false})));
+    }
+
+    #[test]
     fn fields_that_are_empty_are_left_out() {
         let mut form =
             Form::of_schema(&json!({"properties": {"a": {"type": "string"}, "b": {"type": "number"}}}), BUTTONS);

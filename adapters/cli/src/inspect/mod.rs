@@ -77,13 +77,23 @@ pub(crate) fn inspect(target: &str, options: &ConnectionOptions) -> Result<ExitC
     ending.on_signals(&inbox, move || kill.kill())?;
     let screen = Screen::open()?;
     screen::read_keys(&inbox, &ending)?;
+    let connection = Connection(&sessions);
     let outcome = run(screen, &sessions, clock, &ending, options.era.unwrap_or(EraOption::Any));
-    // The terminal is restored. The server gets its time to end.
-    inbox.close();
-    sessions.end();
+    drop(connection);
     match (outcome, ending.signal()) {
         (_, Some(signal)) => Ok(ExitCode::from(128 + signal)),
         (outcome, None) => outcome.map(|()| ExitCode::SUCCESS).map_err(Failed::from),
+    }
+}
+
+/// The connection of the interface. Dropping it gives the server its time to end, also after a panic. The terminal is
+/// restored before that.
+struct Connection<'a>(&'a Sessions);
+
+impl Drop for Connection<'_> {
+    fn drop(&mut self) {
+        self.0.inbox.close();
+        self.0.end();
     }
 }
 
