@@ -71,7 +71,7 @@ pub(crate) fn inspect(target: &str, options: &ConnectionOptions) -> Result<ExitC
         |era: EraOption| Ok::<_, Failed>(questions.add(host::builder(options, era.versions(), timeout)?).build());
     let hosts =
         Hosts { any: host(EraOption::Any)?, legacy: host(EraOption::Legacy)?, modern: host(EraOption::Modern)? };
-    let sessions = Sessions::new(inbox.clone(), clock, target, hosts, live);
+    let sessions = Sessions::new(inbox.clone(), clock, target, hosts, live, options.quiet);
     let ending = Ending::default();
     let kill = sessions.clone();
     ending.on_signals(&inbox, move || kill.kill())?;

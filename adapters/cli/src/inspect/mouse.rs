@@ -6,7 +6,7 @@ use ratatui::layout::{Position, Rect};
 use super::{
     layout::{self, Panes, inside, window},
     model::{Detail, Effect, Focus, Model},
-    view::{form_lines, question_lines},
+    view::{item_lines, question_lines},
 };
 
 /// The lines that a step of the wheel moves.
@@ -75,7 +75,7 @@ impl Model {
         self.focus = Focus::Detail;
         let Some(description) = self.list().current().map(|item| item.description.clone()) else { return Vec::new() };
         let Detail::Item(form) = &mut self.detail else { return Vec::new() };
-        let lines = form_lines(form, &description, usize::from(pane.width));
+        let lines = item_lines(form, &description, usize::from(pane.width));
         let Some(place) = place(at, pane, lines.selected, lines.lines.len()) else { return Vec::new() };
         let Some(field) = lines.lines.get(place).and_then(|line| line.field) else { return Vec::new() };
         form.selected = field;

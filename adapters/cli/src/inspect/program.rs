@@ -1,7 +1,6 @@
 //! A server that is a child process, with an observer between.
 
 use std::{
-    fs::File,
     io::{self, ErrorKind, Read, Write},
     sync::Arc,
     thread,
@@ -11,7 +10,7 @@ use std::{
 use mcp_blocking::{ByteReader, ByteWriter, Transport};
 use mcp_driver::{
     ChildState, Command, ShutdownStep, Stderr,
-    os::process::{ProcessGroup, Spawned, spawn},
+    os::process::{ProcessGroup, ReadPipe, Spawned, WritePipe, spawn},
 };
 
 use super::observer::{Lines, Observer};
@@ -28,10 +27,11 @@ pub(crate) struct Program {
 }
 
 impl Program {
-    /// Starts a program. Its standard input and output are the transport, and lines of its error output are logged.
-    pub(crate) fn start(command: Command, observer: &Observer) -> io::Result<(Transport, Self)> {
+    /// Starts a program. Its standard input and output are the transport. Lines of its error output are logged, unless
+    /// it is quiet.
+    pub(crate) fn start(command: Command, observer: &Observer, is_quiet: bool) -> io::Result<(Transport, Self)> {
         let log = observer.clone();
-        let command = command.on_stderr(move |line| log.log(line));
+        let command = if is_quiet { command.discard_stderr() } else { command.on_stderr(move |line| log.log(line)) };
         let Spawned { mut child, group, stdin, stdout, stderr, output_end } = spawn(command.to_std())?;
         let program = Self { state: ChildState::new(&command), group };
         let (Some(stdin), Some(stdout)) = (stdin, stdout) else {
@@ -41,7 +41,7 @@ impl Program {
         let mut errors = Stderr::new(&program.state, &command);
         start("errors", move || {
             let mut chunk = [0; 8 * 1024];
-            let mut source = stderr.map(File::from);
+            let mut source = stderr.map(reader);
             loop {
                 // A read error counts as the end.
                 let len = source.as_mut().and_then(|it| it.read(&mut chunk).ok()).unwrap_or_default();
@@ -62,8 +62,8 @@ impl Program {
             }
         })
         .inspect_err(|_| program.kill())?;
-        let output = Output { source: stdout.into(), lines: Lines::new(observer.clone(), Origin::Server) };
-        let input = Input { sink: stdin.into(), lines: Lines::new(observer.clone(), Origin::Client) };
+        let output = Output { source: Box::new(reader(stdout)), lines: Lines::new(observer.clone(), Origin::Server) };
+        let input = Input { sink: Box::new(writer(stdin)), lines: Lines::new(observer.clone(), Origin::Client) };
         let end = program.clone();
         Ok((Transport::new(output, input).on_close(move || end.shut_down()).close_timeout(GRACE), program))
     }
@@ -96,10 +96,29 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<thread::
     thread::Builder::new().name(format!("inspect-{name}")).spawn(run)
 }
 
+#[cfg(unix)]
+fn reader(pipe: ReadPipe) -> impl Read + Send + 'static {
+    std::fs::File::from(pipe)
+}
+
+#[cfg(unix)]
+fn writer(pipe: WritePipe) -> impl Write + Send + 'static {
+    std::fs::File::from(pipe)
+}
+
+#[cfg(not(unix))]
+fn reader(pipe: ReadPipe) -> impl Read + Send + 'static {
+    pipe
+}
+
+#[cfg(not(unix))]
+fn writer(pipe: WritePipe) -> impl Write + Send + 'static {
+    pipe
+}
+
 /// The standard output of the server.
-#[derive(Debug)]
 struct Output {
-    source: File,
+    source: Box<dyn Read + Send>,
     lines: Lines,
 }
 
@@ -123,9 +142,8 @@ impl ByteReader for Output {
 }
 
 /// The standard input of the server.
-#[derive(Debug)]
 struct Input {
-    sink: File,
+    sink: Box<dyn Write + Send>,
     lines: Lines,
 }
 

@@ -69,7 +69,7 @@ impl Questions {
             })
         })
         .sampling(move |params: CreateMessageParams, context| {
-            let message = serde_json::to_string(&json(&params)).unwrap_or_default();
+            let message = conversation(&json(&params));
             match texts.ask(QuestionKind::Sampling, message, Value::Null, &context) {
                 Answer::Accept(values) => {
                     let text = values.get("text").and_then(Value::as_str).unwrap_or_default();
@@ -101,6 +101,35 @@ impl Questions {
     }
 }
 
+/// Returns a sampling request as lines.
+fn conversation(params: &Value) -> String {
+    let system = params.get("systemPrompt").and_then(Value::as_str).map(|text| format!("system: {text}"));
+    let messages = params.get("messages").and_then(Value::as_array).into_iter().flatten().map(|message| {
+        let role = message.get("role").and_then(Value::as_str).unwrap_or_default();
+        let content = message.get("content").unwrap_or(&Value::Null);
+        let text = content.get("text").and_then(Value::as_str).map_or_else(|| content.to_string(), str::to_owned);
+        format!("{role}: {text}")
+    });
+    system.into_iter().chain(messages).collect::<Vec<_>>().join("\n")
+}
+
 fn json<T: Encode>(value: &T) -> Value {
     At(value, None).to_json().ok().and_then(|json| json.decode().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn sampling_requests_are_lines() {
+        let messages = json!([{"role": "user", "content": {"type": "text", "text": "2 + 2?"}}, {"role": "assistant",
+            "content": [{"type": "text", "text": "4"}]}]);
+        let text = conversation(&json!({"systemPrompt": "Be short.", "messages": messages}));
+        let expected = "system: Be short.\nuser: 2 + 2?\nassistant: [{\"text\":\"4\",\"type\":\"text\"}]";
+        assert_eq!(text, expected);
+        assert_eq!(conversation(&json!({})), "");
+    }
 }

@@ -47,6 +47,8 @@ pub(crate) struct Sessions {
     target: Arc<Target>,
     hosts: Hosts,
     live: Arc<Mutex<Live>>,
+    /// Whether the error output of a program is discarded.
+    is_quiet: bool,
 }
 
 /// What belongs to the current connection.
@@ -65,8 +67,15 @@ pub(crate) struct Live {
 }
 
 impl Sessions {
-    pub(crate) fn new(inbox: Arc<Inbox>, clock: Clock, target: Target, hosts: Hosts, live: Arc<Mutex<Live>>) -> Self {
-        Self { inbox, clock, target: Arc::new(target), hosts, live }
+    pub(crate) fn new(
+        inbox: Arc<Inbox>,
+        clock: Clock,
+        target: Target,
+        hosts: Hosts,
+        live: Arc<Mutex<Live>>,
+        is_quiet: bool,
+    ) -> Self {
+        Self { inbox, clock, target: Arc::new(target), hosts, live, is_quiet }
     }
 
     pub(crate) fn live(&self) -> MutexGuard<'_, Live> {
@@ -102,7 +111,7 @@ impl Sessions {
         };
         let client = match &*self.target {
             Target::Program(command) => block_on(connect_with_hint(&DriverOptions::default(), |options| {
-                let opened = Program::start(command.clone(), &observer)
+                let opened = Program::start(command.clone(), &observer, self.is_quiet)
                     .map_err(|error| Error::Spawn { program: command.program(), error })
                     .and_then(|(transport, program)| {
                         if !self.is_current(session, |live| live.program = Some(program.clone())) {
@@ -442,7 +451,7 @@ mod tests {
             Hosts { any: host(EraOption::Any), legacy: host(EraOption::Legacy), modern: host(EraOption::Modern) };
         let inbox = Arc::new(Inbox::default());
         let target = Target::parse(&url, &options).expect("a target");
-        let sessions = Sessions::new(inbox.clone(), Clock::start(), target, hosts, Arc::default());
+        let sessions = Sessions::new(inbox.clone(), Clock::start(), target, hosts, Arc::default(), false);
         for (session, era) in [(1, EraOption::Any), (2, EraOption::Legacy), (3, EraOption::Modern)] {
             sessions.connect(session, era);
             let mut all = until(&inbox, |it| matches!(it, Message::Connected { session: it, .. } if *it == session));
@@ -452,7 +461,12 @@ mod tests {
             assert_eq!(text, Some("hi".into()));
             // A call that is cancelled before the head of its response.
             sessions.send(8, Request::Tool { name: "wait".into(), arguments: Map::new(), as_task: false });
-            all.extend(until(&inbox, |it| is_seen(it, |part| part.subject.as_deref() == Some("wait"))));
+            let mut begun = until(&inbox, |it| matches!(it, Message::Sent { call: 8, .. }));
+            let is_sent = |it: &Message| is_seen(it, |part| part.subject.as_deref() == Some("wait"));
+            if !begun.iter().any(is_sent) {
+                begun.extend(until(&inbox, is_sent));
+            }
+            all.extend(begun);
             sessions.cancel(8);
             let has_ended = |it: &Message| matches!(it, Message::Ended { call: 8, outcome: Err(_) });
             let mut ending = until(&inbox, has_ended);

@@ -19,7 +19,7 @@ use super::{
 };
 use crate::text::{one_line, rows};
 
-/// The most lines of a description above a form.
+/// The most lines of a description above the form of an item.
 const MAX_DESCRIPTION: usize = 6;
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
@@ -152,7 +152,7 @@ fn detail(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(block(fit_short(&title, pane.width), has_keys), area);
     if let Detail::Item(form) = &model.detail {
         let description = model.list().current().map(|item| item.description.as_str()).unwrap_or_default();
-        return draw_form(&form_lines(form, description, columns), pane, has_keys, frame);
+        return draw_form(&item_lines(form, description, columns), pane, has_keys, frame);
     }
     let lines = model.detail_lines(columns).unwrap_or_default();
     let shown = lines.into_iter().skip(model.scroll).take(usize::from(pane.height)).map(|line| {
@@ -185,13 +185,18 @@ pub(super) struct FormLine {
     cursor: Option<usize>,
 }
 
-/// Returns the lines of a form of some columns.
-pub(super) fn form_lines(form: &Form, description: &str, columns: usize) -> FormLines {
+/// Returns the lines of the form of an item.
+pub(super) fn item_lines(form: &Form, description: &str, columns: usize) -> FormLines {
+    form_lines(form, description, columns, MAX_DESCRIPTION)
+}
+
+/// Returns the lines of a form of some columns, with at most `most` lines of the description.
+fn form_lines(form: &Form, description: &str, columns: usize, most: usize) -> FormLines {
     let line = |text: String, style| FormLine { text, style, field: None, cursor: None };
-    let mut lines: Vec<FormLine> = rows(description, MAX_DESCRIPTION)
+    let mut lines: Vec<FormLine> = rows(description, most)
         .iter()
         .flat_map(|row| wrap(row, columns))
-        .take(MAX_DESCRIPTION)
+        .take(most)
         .map(|row| line(row, Style::new()))
         .collect();
     if lines.iter().all(|line| line.text.is_empty()) {
@@ -375,7 +380,10 @@ fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
 
 /// Returns the lines of a question.
 pub(super) fn question_lines(asked: &Asked, size: (u16, u16)) -> FormLines {
-    form_lines(&asked.form, &asked.question.message, usize::from(layout::box_width(size)).saturating_sub(2))
+    let columns = usize::from(layout::box_width(size)).saturating_sub(2);
+    // Some lines are left for the fields.
+    let most = usize::from(size.1).saturating_sub(10).max(MAX_DESCRIPTION);
+    form_lines(&asked.form, &asked.question.message, columns, most)
 }
 
 fn help(model: &Model, frame: &mut Frame<'_>) {
