@@ -12,7 +12,10 @@ use std::{
 
 use crossterm::{
     cursor::Show,
-    event::{self, DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event},
+    event::{
+        self, DisableBracketedPaste, DisableMouseCapture, EnableBracketedPaste, EnableMouseCapture, Event, MouseEvent,
+        MouseEventKind,
+    },
     execute,
     terminal::{self, EnterAlternateScreen, LeaveAlternateScreen},
 };
@@ -140,6 +143,8 @@ pub(crate) fn read_keys(inbox: &Arc<Inbox>, ending: &Ending) -> io::Result<()> {
         loop {
             let message = match event::read() {
                 Ok(Event::Key(key)) => Message::Key(key),
+                // Moves are many, and do nothing.
+                Ok(Event::Mouse(MouseEvent { kind: MouseEventKind::Moved | MouseEventKind::Drag(_), .. })) => continue,
                 Ok(Event::Mouse(event)) => Message::Mouse(event),
                 Ok(Event::Paste(text)) => Message::Paste(text),
                 Ok(Event::Resize(width, height)) => Message::Resize(width, height),

@@ -1,7 +1,7 @@
 //! The connection: opens it, and makes the requests of the user on threads.
 
 use std::{
-    collections::HashMap,
+    collections::{HashMap, HashSet},
     future::ready,
     mem,
     sync::{Arc, Mutex, MutexGuard, PoisonError, mpsc},
@@ -58,6 +58,8 @@ pub(crate) struct Live {
     client: Option<Client>,
     program: Option<Program>,
     calls: HashMap<u64, Canceller>,
+    /// Calls that were cancelled before they were sent.
+    cancelled: HashSet<u64>,
     /// The tools, for calls that become tasks.
     tools: HashMap<String, Tool>,
     /// Dropping them ends the subscriptions.
@@ -201,7 +203,10 @@ impl Sessions {
                 Some(client) => this.call(&client, call, request),
                 None => Err(Failed::ended("there is no connection")),
             };
-            this.live().calls.remove(&call);
+            let mut live = this.live();
+            live.calls.remove(&call);
+            live.cancelled.remove(&call);
+            drop(live);
             this.inbox.send(Message::Ended { call, outcome: outcome.map_err(|error| error.to_string()) });
         });
     }
@@ -278,14 +283,25 @@ impl Sessions {
 
     /// Lets the user cancel a request.
     fn register<T>(&self, call: u64, pending: &Pending<T>) {
-        self.live().calls.insert(call, pending.canceller());
+        let mut live = self.live();
+        live.calls.insert(call, pending.canceller());
+        let is_cancelled = live.cancelled.contains(&call);
+        drop(live);
+        if is_cancelled {
+            self.cancel(call);
+        }
         if !pending.id().is_cached() {
             self.inbox.send(Message::Sent { call, id: pending.id().as_u64() });
         }
     }
 
     pub(crate) fn cancel(&self, call: u64) {
-        let canceller = self.live().calls.get(&call).cloned();
+        let mut live = self.live();
+        let canceller = live.calls.get(&call).cloned();
+        if canceller.is_none() {
+            live.cancelled.insert(call);
+        }
+        drop(live);
         if let Some(canceller) = canceller {
             canceller.cancel(Some("cancelled by the user"));
         }
@@ -414,6 +430,23 @@ mod tests {
         all
     }
 
+    /// Serves over HTTP. Returns the connections to it.
+    fn open(service: Service) -> (Sessions, Arc<Inbox>) {
+        let listener = Listener::bind("127.0.0.1:0").expect("an address");
+        let url = format!("http://{}/mcp", listener.local_addr());
+        thread::spawn(move || listener.serve(&service));
+        let options = Options::parse_from(["mcp", "inspect", &url]).connection;
+        let host = |era: EraOption| {
+            host::builder(&options, era.versions(), Duration::from_secs(60)).expect("a client").build()
+        };
+        let hosts =
+            Hosts { any: host(EraOption::Any), legacy: host(EraOption::Legacy), modern: host(EraOption::Modern) };
+        let inbox = Arc::new(Inbox::default());
+        let target = Target::parse(&url, &options).expect("a target");
+        let sessions = Sessions::new(inbox.clone(), Clock::start(), target, hosts, Arc::default(), false);
+        (sessions, inbox)
+    }
+
     fn is_seen(message: &Message, is_wanted: impl Fn(&Part) -> bool) -> bool {
         match message {
             Message::Seen { sighting: Sighting { what: Seen::Message(observed), .. }, .. } => {
@@ -440,18 +473,7 @@ mod tests {
         let service = Service::builder("shop", "1.0.0").tool(Tool::new("echo", |echo: Echo| echo.message));
         let service = service.tool(Tool::new_async("wait", std::future::pending::<()>));
         let service = service.build().expect("a service");
-        let listener = Listener::bind("127.0.0.1:0").expect("an address");
-        let url = format!("http://{}/mcp", listener.local_addr());
-        thread::spawn(move || listener.serve(&service));
-        let options = Options::parse_from(["mcp", "inspect", &url]).connection;
-        let host = |era: EraOption| {
-            host::builder(&options, era.versions(), Duration::from_secs(60)).expect("a client").build()
-        };
-        let hosts =
-            Hosts { any: host(EraOption::Any), legacy: host(EraOption::Legacy), modern: host(EraOption::Modern) };
-        let inbox = Arc::new(Inbox::default());
-        let target = Target::parse(&url, &options).expect("a target");
-        let sessions = Sessions::new(inbox.clone(), Clock::start(), target, hosts, Arc::default(), false);
+        let (sessions, inbox) = open(service);
         for (session, era) in [(1, EraOption::Any), (2, EraOption::Legacy), (3, EraOption::Modern)] {
             sessions.connect(session, era);
             let mut all = until(&inbox, |it| matches!(it, Message::Connected { session: it, .. } if *it == session));
@@ -494,6 +516,22 @@ mod tests {
             let count = |kind| kinds.iter().filter(|it| **it == kind).count();
             assert_eq!((count(PartKind::Request), count(PartKind::Result)), (5, 4), "{kinds:?}");
         }
+        sessions.end();
+    }
+
+    #[test]
+    fn calls_are_cancelled_before_they_are_sent() {
+        let service = Service::builder("shop", "1.0.0").tool(Tool::new_async("wait", std::future::pending::<()>));
+        let service = service.build().expect("a service");
+        let (sessions, inbox) = open(service);
+        sessions.connect(1, EraOption::Any);
+        until(&inbox, |it| matches!(it, Message::Connected { .. }));
+        sessions.cancel(8);
+        sessions.send(8, Request::Tool { name: "wait".into(), arguments: Map::new(), as_task: false });
+        let all = until(&inbox, |it| matches!(it, Message::Ended { .. }));
+        let is_cancelled =
+            |it: &Message| matches!(it, Message::Ended { outcome: Err(error), .. } if error == "cancelled");
+        assert!(all.iter().any(is_cancelled), "{all:?}");
         sessions.end();
     }
 }
