@@ -1,13 +1,11 @@
 //! A server over HTTP, with an observer between: an HTTP client on ureq that shows what it sends and receives.
 
 use std::{
-    collections::VecDeque,
     future::Future,
-    hash::{DefaultHasher, Hasher},
     io::{self, Read},
     mem,
     pin::Pin,
-    sync::{Arc, Mutex, MutexGuard, PoisonError},
+    sync::{Arc, Mutex, PoisonError},
     thread,
     time::Duration,
 };
@@ -35,48 +33,16 @@ const CHUNK: usize = 16 * 1024;
 /// How many connections are kept between requests.
 const MAX_IDLE: usize = 8;
 
-/// How many refused messages are known.
-const MAX_REFUSED: usize = 64;
-
 /// An HTTP client with a thread for each request.
 pub(crate) struct ObservedClient {
     observer: Observer,
-    shared: Arc<Mutex<Shared>>,
-}
-
-/// What requests share.
-#[derive(Default)]
-struct Shared {
-    idle: Vec<Agent>,
-    /// The hashes of bodies that the server refused: they are sent again with credentials.
-    refused: VecDeque<u64>,
+    idle: Arc<Mutex<Vec<Agent>>>,
 }
 
 impl ObservedClient {
     pub(crate) fn new(observer: Observer) -> Self {
-        Self { observer, shared: Arc::default() }
+        Self { observer, idle: Arc::default() }
     }
-}
-
-impl Shared {
-    fn refuse(&mut self, body: u64) {
-        if self.refused.len() == MAX_REFUSED {
-            self.refused.pop_front();
-        }
-        self.refused.push_back(body);
-    }
-
-    /// Returns whether a body was refused before.
-    fn is_again(&mut self, body: u64) -> bool {
-        let place = self.refused.iter().position(|it| *it == body);
-        place.and_then(|place| self.refused.remove(place)).is_some()
-    }
-}
-
-fn hash(body: &[u8]) -> u64 {
-    let mut hasher = DefaultHasher::new();
-    hasher.write(body);
-    hasher.finish()
 }
 
 /// A request. An agent has one connection, which is shut down if the request is cancelled.
@@ -84,7 +50,7 @@ struct Exchange {
     agent: Agent,
     state: Watched<State>,
     observer: Observer,
-    shared: Arc<Mutex<Shared>>,
+    idle: Arc<Mutex<Vec<Agent>>>,
 }
 
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -123,10 +89,10 @@ fn agent() -> Agent {
 
 impl HttpClient for ObservedClient {
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (observer, shared) = (self.observer.clone(), self.shared.clone());
-        let idle = shared.lock().unwrap_or_else(PoisonError::into_inner).idle.pop();
-        let agent = idle.unwrap_or_else(agent);
-        let exchange = Arc::new(Exchange { agent, state: Watched::default(), observer, shared });
+        let (observer, idle) = (self.observer.clone(), self.idle.clone());
+        let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
+        let agent = kept.unwrap_or_else(agent);
+        let exchange = Arc::new(Exchange { agent, state: Watched::default(), observer, idle });
         let guard = Guard(exchange.clone());
         let run = move || exchange.run(request, response);
         if let Err(error) = thread::Builder::new().name("inspect-http".into()).spawn(run) {
@@ -145,26 +111,20 @@ impl Exchange {
         let observer = &self.observer;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let is_message = method == Method::POST && !request.body().is_empty();
-        let body = is_message.then(|| hash(request.body()));
-        match body {
-            Some(body) if self.shared().is_again(body) => drop(observer.show(Origin::Client, request.body())),
+        if is_message {
             // Before the server can respond to it.
-            Some(_) => observer.message(Origin::Client, request.body(), FrameEnd::Complete),
-            None => {}
+            observer.message(Origin::Client, request.body(), FrameEnd::Complete);
         }
         let done = self.send(request).map_err(io::Error::other).and_then(|(head, content)| {
             if !head.status.is_success() {
                 observer.event(format!("HTTP {} for {method} {path}", head.status.as_u16()));
-            }
-            if let (401 | 403, Some(body)) = (head.status.as_u16(), body) {
-                self.shared().refuse(body);
             }
             response.head(&head);
             self.read(&head, content, &mut response)
         });
         let was_running = self.state.update(|state| state.finish(State::Ended));
         if was_running && done.is_ok() {
-            let idle = &mut self.shared().idle;
+            let mut idle = self.idle.lock().unwrap_or_else(PoisonError::into_inner);
             if idle.len() < MAX_IDLE {
                 idle.push(self.agent.clone());
             }
@@ -178,10 +138,6 @@ impl Exchange {
                 response.fail(error.to_string());
             }
         }
-    }
-
-    fn shared(&self) -> MutexGuard<'_, Shared> {
-        self.shared.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     fn send(&self, request: Request<Arc<[u8]>>) -> Result<(Parts, ureq::Body), ureq::Error> {

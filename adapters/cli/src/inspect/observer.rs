@@ -119,8 +119,8 @@ impl Observer {
         }
     }
 
-    /// Sees a message that was judged before, and is sent again. Returns its number and the time.
-    pub(crate) fn show(&self, from: Origin, bytes: &[u8]) -> (u64, u64) {
+    /// Shows a message. Returns its number and the time.
+    fn show(&self, from: Origin, bytes: &[u8]) -> (u64, u64) {
         let at = self.0.clock.now();
         let (text, is_cut) = beginning(bytes);
         let parts = parts(bytes);
@@ -134,6 +134,10 @@ impl Observer {
 
     fn judge(&self, number: u64, line: Line) {
         let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The server has lost the session: ids begin again, and requests are sent again.
+        if self.0.is_http && matches!(state.judge, JudgeState::Judging(_)) && is_initialize(&line) {
+            state.judge = JudgeState::Waiting(Box::default());
+        }
         match &mut state.judge {
             JudgeState::Judging(judge) => {
                 let findings = judge.take(&line).findings;
@@ -183,6 +187,12 @@ fn parts(bytes: &[u8]) -> Vec<Part> {
         }
         Err(_) => vec![Part::default()],
     }
+}
+
+fn is_initialize(line: &Line) -> bool {
+    let text = str::from_utf8(&line.bytes).ok().filter(|_| line.from == Origin::Client);
+    let message = text.and_then(|text| Wire::parse(text, DEPTH).ok());
+    matches!(message, Some(Wire::Request { method, .. }) if method == "initialize")
 }
 
 /// Reads what a message tells of the handshake. Returns whether that is all.
@@ -363,6 +373,26 @@ mod tests {
         events.feed(&observer, b"id: 1\ndata:\n\ndata: noi");
         events.feed(&observer, b"se\n\n");
         assert_eq!(rules(&seen(&inbox)), [(2, None)]);
+    }
+
+    #[test]
+    fn sessions_over_http_begin_again() {
+        for is_http in [true, false] {
+            let inbox = Arc::new(Inbox::default());
+            let observer = Observer::new(inbox.clone(), Clock::start(), 1, is_http);
+            let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+            for _ in 0..2 {
+                for (from, text) in [
+                    (Origin::Client, INITIALIZE),
+                    (Origin::Server, RESULT),
+                    (Origin::Client, READY),
+                    (Origin::Client, list),
+                ] {
+                    observer.message(from, text.as_bytes(), FrameEnd::Complete);
+                }
+            }
+            assert_eq!(rules(&seen(&inbox)).is_empty(), is_http);
+        }
     }
 
     #[test]

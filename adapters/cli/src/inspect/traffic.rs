@@ -293,8 +293,13 @@ impl Traffic {
             self.messages.insert(message, number);
         }
         if row.state == State::InFlight {
-            if let Some(id) = &row.id {
-                self.open.insert((row.from, id.clone()), number);
+            if let Some(id) = &row.id
+                && let Some(earlier) = self.open.insert((row.from, id.clone()), number)
+                && let Some(index) = self.index(earlier)
+            {
+                // It was sent again.
+                self.in_flight -= usize::from(self.rows[index].end(State::Closed));
+                self.show(earlier);
             }
             if let Some(token) = &row.token {
                 self.tokens.insert((row.from, token.clone()), number);
@@ -471,6 +476,17 @@ mod tests {
         traffic.close();
         assert_eq!(traffic.get(1).map(|row| row.state.clone()), Some(State::Closed));
         assert_eq!(traffic.in_flight(), 0);
+    }
+
+    #[test]
+    fn requests_that_are_sent_again_are_in_flight_once() {
+        let mut traffic = Traffic::default();
+        traffic.take(request(0, 1, ""));
+        traffic.take(request(1, 1, ""));
+        assert_eq!(traffic.in_flight(), 1);
+        traffic.take(observed(2, Origin::Server, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#));
+        let states: Vec<_> = (0..2).filter_map(|row| traffic.get(row)).map(|row| row.state.name()).collect();
+        assert_eq!((states, traffic.in_flight()), (vec!["closed".to_owned(), "ok".to_owned()], 0));
     }
 
     #[test]
