@@ -76,7 +76,7 @@ fn json(name: &str, value: &str) -> Result<Value, Failed> {
 }
 
 /// Reads a value by its type in the schema. Without a known type it is a text.
-fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Failed> {
+pub(crate) fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Failed> {
     let property = schema.get("properties").and_then(|properties| properties.get(name));
     let kinds: Vec<_> = match property.and_then(|property| property.get("type")) {
         Some(Value::String(kind)) => vec![kind.as_str()],

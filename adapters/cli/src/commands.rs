@@ -86,7 +86,8 @@ pub(crate) fn run(
             );
         }
         // They have no connection.
-        Command::Bridge { .. }
+        Command::Inspect { .. }
+        | Command::Bridge { .. }
         | Command::Record { .. }
         | Command::Replay { .. }
         | Command::Trace { .. }

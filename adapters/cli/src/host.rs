@@ -1,9 +1,10 @@
 //! The client's side of a connection: responses to the requests of a server, and its notifications.
 
-use std::sync::mpsc::SyncSender;
+use std::{sync::mpsc::SyncSender, time::Duration};
 
 use mcp_proto::{
     connection::Settings,
+    protocol::VersionSet,
     schema::{
         At, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ElicitValue, LogMessageParams, Map, Notification, PromptsListChangedParams, ResourceUpdatedParams,
@@ -15,14 +16,24 @@ use serde_json::{Value, json};
 
 use crate::{arguments, error::Failed, options::ConnectionOptions, show};
 
+/// Returns a client without handlers: its deadlines, its revisions and its roots.
+pub(crate) fn builder(
+    options: &ConnectionOptions,
+    versions: VersionSet,
+    timeout: Duration,
+) -> Result<HostBuilder, Failed> {
+    let mut settings = Settings::default();
+    settings.request.total_timeout = Some(timeout);
+    settings.request.idle_timeout = Some(timeout);
+    settings.handshake_timeout = options.timeout();
+    let host = Host::builder("mcp-cli", env!("CARGO_PKG_VERSION")).settings(settings).versions(versions);
+    Ok(if options.roots.is_empty() { host } else { host.roots(&roots(options)?) })
+}
+
 /// Creates the client. Notifications go to `notifications`, if they are wanted, and log messages to the error output
 /// otherwise.
 pub(crate) fn host(options: &ConnectionOptions, notifications: Option<SyncSender<Value>>) -> Result<Host, Failed> {
-    let mut settings = Settings::default();
-    settings.request.total_timeout = Some(options.timeout());
-    settings.request.idle_timeout = Some(options.timeout());
-    settings.handshake_timeout = options.timeout();
-    let mut host = Host::builder("mcp-cli", env!("CARGO_PKG_VERSION")).settings(settings).versions(options.versions());
+    let mut host = builder(options, options.versions(), options.timeout())?;
     let answers = arguments::answers(&options.answers)?;
     if !answers.is_empty() {
         host = host.elicitation(move |form: ElicitFormParams, _| answer(&form, &answers));
@@ -41,9 +52,6 @@ pub(crate) fn host(options: &ConnectionOptions, notifications: Option<SyncSender
             let text = SamplingContent::text(text.clone());
             Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, text, "mcp-cli"))
         });
-    }
-    if !options.roots.is_empty() {
-        host = host.roots(&roots(options)?);
     }
     host = match notifications {
         Some(sender) => {

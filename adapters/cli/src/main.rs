@@ -2,7 +2,8 @@
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
 //! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
-//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge` and `bench` use any server.
+//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge`, `bench` and
+//! `inspect` use any server.
 
 mod arguments;
 mod bench;
@@ -12,6 +13,7 @@ mod commands;
 mod error;
 mod generate;
 mod host;
+mod inspect;
 mod markup;
 mod messages;
 mod options;
@@ -101,6 +103,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
             Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
         }
+        Command::Inspect { target } => Some(inspect::inspect(target, connection)),
         Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),

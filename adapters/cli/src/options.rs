@@ -82,7 +82,7 @@ impl ConnectionOptions {
     }
 }
 
-#[derive(Clone, Copy, Debug, ValueEnum)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub(crate) enum EraOption {
     /// All revisions: the era of the server is probed.
     Any,
@@ -93,7 +93,7 @@ pub(crate) enum EraOption {
 }
 
 impl EraOption {
-    const fn versions(self) -> VersionSet {
+    pub(crate) const fn versions(self) -> VersionSet {
         match self {
             Self::Any => VersionSet::ALL,
             Self::Legacy => VersionSet::LEGACY,
@@ -161,6 +161,13 @@ pub(crate) enum Command {
         /// Ends after this many notifications.
         #[arg(long, value_name = "COUNT")]
         count: Option<u64>,
+    },
+    /// Opens a server in the terminal: its lists, forms for its calls, results, and the traffic as it happens.
+    ///
+    /// It needs a terminal. `?` shows the keys. Messages are judged by the rules of the specification, as `replay` does.
+    Inspect {
+        /// The server.
+        target: String,
     },
     /// Writes a Rust module with a typed client of the tools of a server.
     Generate {
@@ -367,7 +374,8 @@ impl Command {
             | Self::Subscribe { target, .. }
             | Self::Generate { target, .. }
             | Self::Bench { target, .. } => Some(target),
-            Self::Bridge { .. }
+            Self::Inspect { .. }
+            | Self::Bridge { .. }
             | Self::Record { .. }
             | Self::Replay { .. }
             | Self::Trace { .. }

@@ -15,6 +15,23 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Returns the first lines of a text of a server, at most `most`, each as it can be written to a terminal: control
+/// characters, and those that change the direction of what follows, are replaced, and tabs are four blanks.
+pub(crate) fn rows(text: &str, most: usize) -> Vec<String> {
+    let row = |line: &str| {
+        let mut row = String::with_capacity(line.len());
+        for letter in line.strip_suffix('\r').unwrap_or(line).chars() {
+            match letter {
+                '\t' => row.push_str("    "),
+                letter if letter.is_control() || is_break_or_direction(letter) => row.push('\u{fffd}'),
+                letter => row.push(letter),
+            }
+        }
+        row
+    };
+    text.split('\n').take(most).map(row).collect()
+}
+
 /// Whether a character breaks a line, or changes the direction of a text.
 pub(crate) const fn is_break_or_direction(letter: char) -> bool {
     matches!(letter,
@@ -24,6 +41,13 @@ pub(crate) const fn is_break_or_direction(letter: char) -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn rows_have_no_control_characters() {
+        let text = "a\u{1b}[2J\tb\r\nc\u{9b}\u{202e}d\n";
+        assert_eq!(rows(text, 9), ["a\u{fffd}[2J    b", "c\u{fffd}\u{fffd}d", ""]);
+        assert_eq!(rows(text, 1).len(), 1);
+    }
 
     #[test]
     fn texts_of_servers_stay_in_their_line() {

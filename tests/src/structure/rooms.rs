@@ -122,7 +122,7 @@ pub const CRATES: [Crate; 8] = [
             &["generate", "project", "recorder", "replay"],
             &["trace"],
             &["host", "target"],
-            &["bench", "bridge", "check"],
+            &["bench", "bridge", "check", "inspect"],
             &["commands"],
             &["main"],
         ],

@@ -3,6 +3,7 @@
 //! `catalogue` has the checks, `run` runs them with a `probe`, and `report` writes what they found.
 
 mod catalogue;
+mod completion;
 mod definition;
 mod era;
 mod events;

@@ -9,6 +9,9 @@ use crate::record::Origin;
 /// The most requests in flight that are paired, and the most ids that are known as used.
 const MAX_CALLS: usize = 1 << 16;
 
+/// The most characters that are kept of a method, or of the name of a tool, prompt or resource.
+const MAX_NAME: usize = 1_000;
+
 /// A request in flight.
 #[derive(Clone, Debug)]
 pub(crate) struct Call {
@@ -81,7 +84,12 @@ fn id(value: Option<RawJson<'_>>) -> Option<RequestId> {
 pub(crate) fn subject(params: Option<&RawJson<'_>>) -> Option<String> {
     let params = params?;
     let text = |name| params.member(name).and_then(|value| value.decode::<String>().ok());
-    text("name").or_else(|| text("uri"))
+    text("name").or_else(|| text("uri")).map(|name| cut(&name))
+}
+
+/// Returns the beginning of a name, so that requests that never end hold little.
+fn cut(name: &str) -> String {
+    name.chars().take(MAX_NAME).collect()
 }
 
 impl Ledger {
@@ -115,7 +123,7 @@ impl Ledger {
                 let call = Call {
                     number,
                     at,
-                    method: method.to_string(),
+                    method: cut(method),
                     subject: subject(params.as_ref()),
                     cancelled: false,
                     is_modern: is_modern(meta.as_ref()),

@@ -9,9 +9,10 @@ mod roles;
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 pub(crate) use against::{AgainstOptions, replay_against};
-use finding::Finding;
+pub(crate) use finding::Finding;
 pub(crate) use judge::{Judge, read_setup};
 use report::Report;
+pub(crate) use roles::Setup;
 
 use crate::{
     error::Failed,

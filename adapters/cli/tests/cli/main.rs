@@ -5,6 +5,8 @@ mod bridge;
 mod check;
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
+#[cfg(target_os = "linux")]
+mod inspect;
 mod project;
 mod recorder;
 mod replay;
@@ -92,6 +94,7 @@ const TESTS: &[(&str, Test)] = &[
     ("bridge::carries_all_messages", bridge::carries_all_messages),
     ("bridge::carries_subscriptions", bridge::carries_subscriptions),
     ("check::own_servers_pass", check::own_servers_pass),
+    ("inspect::needs_a_terminal", needs_a_terminal),
     ("check::own_servers_pass_over_http", check::own_servers_pass_over_http),
 ];
 
@@ -127,12 +130,24 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("check::signals_end_the_server", check::signals_end_the_server),
     ("check::wrong_checks", check::wrong_checks),
+    #[cfg(target_os = "linux")]
+    ("inspect::calls_answers_cancels_and_switches", inspect::calls_answers_cancels_and_switches),
+    #[cfg(target_os = "linux")]
+    ("inspect::signals_restore_the_terminal", inspect::signals_restore_the_terminal),
+    #[cfg(target_os = "linux")]
+    ("inspect::hostile_servers_control_nothing", inspect::hostile_servers_control_nothing),
     ("project::projects_compile", project::projects_compile),
     ("project::projects_depend_on_the_repository", project::projects_depend_on_the_repository),
     ("project::man_pages_are_written", project::man_pages_are_written),
     #[cfg(unix)]
     ("bridge::servers_are_restarted", bridge::servers_are_restarted),
 ];
+
+fn needs_a_terminal(mcp: &Mcp) {
+    let (code, out, err) = mcp(&["inspect", "{}"]);
+    assert_eq!((code, out.as_str()), (2, ""));
+    assert!(err.contains("the standard output is no terminal"), "{err}");
+}
 
 fn lists(mcp: &Mcp) {
     let (code, out, _) = mcp(&["list", "{}"]);

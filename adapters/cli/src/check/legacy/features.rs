@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use crate::check::{
+    completion,
     definition::{Check, legacy},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{NEWEST, Probe},
@@ -66,15 +67,15 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .should(),
     legacy("resource-subscribe", "Subscriptions have an empty result", &["RES-017"], resource_subscribe)
         .needs("resources"),
-    legacy("completion", "A completion has at most 100 texts", &["COMPL-008"], completion).needs("completions"),
-    legacy("completion-unknown", "Completion of an unknown prompt is -32602", &["COMPL-012"], completion_unknown)
+    legacy("completion", "A completion has at most 100 texts", &["COMPL-008"], completion::shape).needs("completions"),
+    legacy("completion-unknown", "Completion of an unknown prompt is -32602", &["COMPL-012"], completion::unknown)
         .needs("completions")
         .should(),
     legacy(
         "completion-undeclared",
         "Completion without the capability is -32601",
         &["COMPL-011"],
-        completion_undeclared,
+        completion::undeclared,
     )
     .since("2025-03-26")
     .should(),
@@ -273,40 +274,6 @@ fn resource_subscribe(probe: &mut Probe) -> Verdict {
         ensure(result.keys().all(|name| name == "_meta"), || format!("the result of {method} is not empty"))?;
     }
     Ok(())
-}
-
-fn completion(probe: &mut Probe) -> Verdict {
-    if probe.capability("prompts").is_none() {
-        return not_applicable("the server has no prompts");
-    }
-    for prompt in probe.list("prompts/list", "prompts")? {
-        let Some(argument) = prompt["arguments"].get(0) else { continue };
-        let params = json!({
-            "ref": {"type": "ref/prompt", "name": prompt["name"]},
-            "argument": {"name": argument["name"], "value": ""},
-        });
-        let reply = probe.call("completion/complete", params)?;
-        if reply.code().is_some() {
-            continue;
-        }
-        return shapes::completion(&reply.message["result"]);
-    }
-    not_reachable("no argument of a prompt is completed")
-}
-
-fn unknown_completion() -> Value {
-    json!({"ref": {"type": "ref/prompt", "name": UNKNOWN}, "argument": {"name": "a", "value": ""}})
-}
-
-fn completion_unknown(probe: &mut Probe) -> Verdict {
-    probe.call("completion/complete", unknown_completion())?.expect_code(-32602)
-}
-
-fn completion_undeclared(probe: &mut Probe) -> Verdict {
-    if probe.capability("completions").is_some() {
-        return not_applicable("the server declares `completions`");
-    }
-    probe.call("completion/complete", unknown_completion())?.expect_code(-32601)
 }
 
 fn log_levels(probe: &mut Probe) -> Verdict {

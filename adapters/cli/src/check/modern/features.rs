@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 
 use super::messages::hints;
 use crate::check::{
+    completion,
     definition::{Check, modern},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{MODERN, Probe, modern_meta},
@@ -66,13 +67,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .needs("resources"),
     modern("modern-resource-unknown", "An unknown URI is answered with -32602", &["M-RES-015"], resource_unknown)
         .needs("resources"),
-    modern("modern-completion", "A completion has at most 100 texts", &["M-COMPL-005"], completion)
+    modern("modern-completion", "A completion has at most 100 texts", &["M-COMPL-005"], completion::shape)
         .needs("completions"),
     modern(
         "modern-completion-unknown",
         "Completion of an unknown prompt is -32602",
         &["M-COMPL-009"],
-        completion_unknown,
+        completion::unknown,
     )
     .needs("completions")
     .should(),
@@ -80,7 +81,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         "modern-completion-undeclared",
         "Completion without the capability is -32601",
         &["M-COMPL-008"],
-        completion_undeclared,
+        completion::undeclared,
     )
     .should(),
     modern("modern-log-level", "An unknown log level is answered with -32602", &["M-LOG-007"], log_level)
@@ -293,40 +294,6 @@ fn contents(probe: &mut Probe) -> Verdict {
 
 fn resource_unknown(probe: &mut Probe) -> Verdict {
     probe.call("resources/read", json!({"uri": "mcp-check://unknown"}))?.expect_code(-32602)
-}
-
-fn completion(probe: &mut Probe) -> Verdict {
-    if probe.capability("prompts").is_none() {
-        return not_applicable("the server has no prompts");
-    }
-    for prompt in probe.list("prompts/list", "prompts")? {
-        let Some(argument) = prompt["arguments"].get(0) else { continue };
-        let params = json!({
-            "ref": {"type": "ref/prompt", "name": prompt["name"]},
-            "argument": {"name": argument["name"], "value": ""},
-        });
-        let reply = probe.call("completion/complete", params)?;
-        if reply.code().is_some() {
-            continue;
-        }
-        return shapes::completion(&reply.message["result"]);
-    }
-    not_reachable("no argument of a prompt is completed")
-}
-
-fn unknown_completion() -> Value {
-    json!({"ref": {"type": "ref/prompt", "name": UNKNOWN}, "argument": {"name": "a", "value": ""}})
-}
-
-fn completion_unknown(probe: &mut Probe) -> Verdict {
-    probe.call("completion/complete", unknown_completion())?.expect_code(-32602)
-}
-
-fn completion_undeclared(probe: &mut Probe) -> Verdict {
-    if probe.capability("completions").is_some() {
-        return not_applicable("the server declares `completions`");
-    }
-    probe.call("completion/complete", unknown_completion())?.expect_code(-32601)
 }
 
 fn log_level(probe: &mut Probe) -> Verdict {

@@ -1,0 +1,408 @@
+//! Sees the bytes of a connection: cuts them into messages, and judges these as `mcp replay` does.
+
+use std::{
+    mem,
+    sync::{Arc, Mutex, PoisonError},
+    time::Instant,
+};
+
+use mcp_proto::{
+    codec::{FrameEnd, LineDecoder, SseDecoder},
+    protocol::ProtocolVersion,
+    schema::{DiscoverResult, InitializeParams, InitializeResult},
+    wire::{ArrayIter, MalformedKind, Message as Wire, RequestId},
+};
+
+use super::{
+    inbox::Inbox,
+    model::Message,
+    sighting::{Broken, MAX_PARTS, Observed, Part, Seen, Sighting, beginning},
+};
+use crate::{
+    messages::Line,
+    record::Origin,
+    replay::{Finding, Judge, Setup},
+};
+
+/// The longest message.
+const MAX_MESSAGE: usize = 16 << 20;
+
+/// The longest message that is judged.
+const MAX_JUDGED: usize = 4 << 20;
+
+/// The deepest nesting of JSON.
+const DEPTH: u32 = 128;
+
+/// The most messages that wait for the end of the handshake to be judged, and their bytes.
+const MAX_WAITING: usize = 64;
+const MAX_WAITING_BYTES: usize = 1 << 20;
+
+/// The clock of the interface.
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct Clock(Instant);
+
+impl Clock {
+    pub(crate) fn start() -> Self {
+        Self(Instant::now())
+    }
+
+    /// Returns the microseconds since the start.
+    pub(crate) fn now(self) -> u64 {
+        u64::try_from(self.0.elapsed().as_micros()).unwrap_or(u64::MAX)
+    }
+}
+
+/// Sees one connection.
+#[derive(Clone, Debug)]
+pub(crate) struct Observer(Arc<Inner>);
+
+#[derive(Debug)]
+struct Inner {
+    inbox: Arc<Inbox>,
+    clock: Clock,
+    session: u32,
+    /// Whether the connection is over HTTP: rules of standard streams do not hold.
+    is_http: bool,
+    state: Mutex<State>,
+}
+
+/// The judge, when the handshake is known.
+#[derive(Debug)]
+struct State {
+    number: u64,
+    judge: JudgeState,
+}
+
+#[derive(Debug)]
+enum JudgeState {
+    Waiting(Box<Waiting>),
+    Judging(Box<Judge>),
+}
+
+/// Messages before the end of the handshake, with what is known of it.
+#[derive(Debug, Default)]
+struct Waiting {
+    lines: Vec<(u64, Line)>,
+    bytes: usize,
+    setup: Setup,
+    /// The requests that open the connection, with their methods.
+    opening: Vec<(RequestId, String)>,
+}
+
+impl Observer {
+    pub(crate) fn new(inbox: Arc<Inbox>, clock: Clock, session: u32, is_http: bool) -> Self {
+        let judge = JudgeState::Waiting(Box::default());
+        Self(Arc::new(Inner { inbox, clock, session, is_http, state: Mutex::new(State { number: 0, judge }) }))
+    }
+
+    fn send(&self, at: u64, what: Seen) {
+        let Inner { inbox, session, .. } = &*self.0;
+        inbox.send_in_order(Message::Seen { session: *session, sighting: Sighting { at, what } });
+    }
+
+    /// Sees a line of the error output.
+    pub(crate) fn log(&self, line: &str) {
+        let (text, _) = beginning(line.as_bytes());
+        self.send(self.0.clock.now(), Seen::Log(text));
+    }
+
+    /// Sees something else.
+    pub(crate) fn event(&self, text: String) {
+        self.send(self.0.clock.now(), Seen::Event(text));
+    }
+
+    /// Sees a message, and judges it.
+    pub(crate) fn message(&self, from: Origin, bytes: &[u8], end: FrameEnd) {
+        let (number, at) = self.show(from, bytes);
+        if bytes.len() <= MAX_JUDGED {
+            self.judge(number, Line { at, from, bytes: bytes.to_vec(), end });
+        }
+    }
+
+    /// Shows a message. Returns its number and the time.
+    fn show(&self, from: Origin, bytes: &[u8]) -> (u64, u64) {
+        let at = self.0.clock.now();
+        let (text, is_cut) = beginning(bytes);
+        let parts = parts(bytes);
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = state.number;
+        state.number += 1;
+        // Under the lock, so that messages are in the order of their numbers.
+        self.send(at, Seen::Message(Observed { number, from, size: bytes.len(), text, is_cut, parts }));
+        (number, at)
+    }
+
+    fn judge(&self, number: u64, line: Line) {
+        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        // The server has lost the session: ids begin again, and requests are sent again.
+        if self.0.is_http && matches!(state.judge, JudgeState::Judging(_)) && is_initialize(&line) {
+            state.judge = JudgeState::Waiting(Box::default());
+        }
+        match &mut state.judge {
+            JudgeState::Judging(judge) => {
+                let findings = judge.take(&line).findings;
+                self.report(number, findings);
+            }
+            JudgeState::Waiting(waiting) => {
+                let is_known = learn(&mut waiting.setup, &mut waiting.opening, &line);
+                waiting.bytes += line.bytes.len();
+                waiting.lines.push((number, line));
+                if is_known || waiting.lines.len() == MAX_WAITING || waiting.bytes > MAX_WAITING_BYTES {
+                    let Waiting { lines, setup, .. } = mem::take(&mut **waiting);
+                    let mut judge = Judge::new(setup, false);
+                    for (number, line) in &lines {
+                        let findings = judge.take(line).findings;
+                        self.report(*number, findings);
+                    }
+                    state.judge = JudgeState::Judging(Box::new(judge));
+                }
+            }
+        }
+    }
+
+    fn report(&self, number: u64, findings: Vec<Finding>) {
+        if findings.is_empty() {
+            return;
+        }
+        let of_stream = |rule: &str| rule.contains("STDIO");
+        let broken = findings.into_iter().map(|finding| {
+            let rule = finding.rule.filter(|rule| !(self.0.is_http && of_stream(rule)));
+            let text = if rule.is_some() { finding.text() } else { "" };
+            let (what, _) = beginning(finding.what.as_bytes());
+            Broken { by: finding.by, rule, text, what }
+        });
+        self.send(self.0.clock.now(), Seen::Broken { number, findings: broken.collect() });
+    }
+}
+
+/// Returns the messages of a line.
+fn parts(bytes: &[u8]) -> Vec<Part> {
+    let Ok(text) = str::from_utf8(bytes) else { return vec![Part::default()] };
+    match Wire::parse(text, DEPTH) {
+        Ok(message) => vec![Part::of(&message)],
+        Err(error) if error.kind == MalformedKind::Array => {
+            let member = |text| Wire::parse(text, DEPTH).map(|it| Part::of(&it)).unwrap_or_default();
+            let parts: Vec<_> = ArrayIter::new(text, DEPTH).take(MAX_PARTS).map(member).collect();
+            if parts.is_empty() { vec![Part::default()] } else { parts }
+        }
+        Err(_) => vec![Part::default()],
+    }
+}
+
+fn is_initialize(line: &Line) -> bool {
+    let text = str::from_utf8(&line.bytes).ok().filter(|_| line.from == Origin::Client);
+    let message = text.and_then(|text| Wire::parse(text, DEPTH).ok());
+    matches!(message, Some(Wire::Request { method, .. }) if method == "initialize")
+}
+
+/// Reads what a message tells of the handshake. Returns whether that is all.
+fn learn(setup: &mut Setup, opening: &mut Vec<(RequestId, String)>, line: &Line) -> bool {
+    let Ok(text) = str::from_utf8(&line.bytes) else { return false };
+    match (line.from, Wire::parse(text, DEPTH)) {
+        (Origin::Client, Ok(Wire::Request { id, method, params: Some(params), meta })) => {
+            if method == "initialize" {
+                setup.client = params.decode::<InitializeParams>().ok().map(|params| params.capabilities);
+            } else if setup.client.is_none() {
+                let name = "io.modelcontextprotocol/clientCapabilities";
+                setup.client = meta.as_ref().and_then(|meta| meta.member(name)?.decode().ok());
+            }
+            if matches!(&*method, "initialize" | "server/discover") {
+                opening.push((id, method.into_owned()));
+            }
+            false
+        }
+        (Origin::Server, Ok(Wire::Response { id, result })) => {
+            let method = opening.iter().find(|(opening, _)| *opening == id).map(|(_, method)| method.as_str());
+            match method {
+                Some("initialize") => {
+                    if let Ok(result) = result.decode::<InitializeResult>() {
+                        setup.version = ProtocolVersion::parse(&result.protocol_version);
+                        setup.server = Some(result.capabilities);
+                    }
+                    true
+                }
+                Some(_) => {
+                    if let Ok(result) = result.decode::<DiscoverResult>() {
+                        setup.server = Some(result.capabilities);
+                    }
+                    setup.is_modern = true;
+                    true
+                }
+                None => false,
+            }
+        }
+        _ => false,
+    }
+}
+
+/// The messages of a stream of lines.
+#[derive(Debug)]
+pub(crate) struct Lines {
+    observer: Observer,
+    from: Origin,
+    decoder: LineDecoder,
+}
+
+impl Lines {
+    pub(crate) fn new(observer: Observer, from: Origin) -> Self {
+        Self { observer, from, decoder: LineDecoder::new(MAX_MESSAGE) }
+    }
+
+    pub(crate) fn feed(&mut self, bytes: &[u8]) {
+        self.decoder.feed(bytes);
+        self.cut();
+    }
+
+    pub(crate) fn end(&mut self) {
+        self.decoder.end();
+        self.cut();
+    }
+
+    fn cut(&mut self) {
+        while let Some(frame) = self.decoder.next_frame() {
+            self.observer.message(self.from, frame.bytes(), frame.end());
+        }
+    }
+}
+
+/// The messages in the body of an HTTP response.
+#[derive(Debug)]
+pub(crate) enum Body {
+    /// One message.
+    Json(Vec<u8>),
+    Events(Box<SseDecoder>),
+    /// Anything else.
+    Other,
+}
+
+impl Body {
+    /// Creates the reader of a body of a media type.
+    pub(crate) fn of(content_type: &str) -> Self {
+        match content_type.split(';').next().unwrap_or_default().trim() {
+            it if it.eq_ignore_ascii_case("application/json") => Self::Json(Vec::new()),
+            it if it.eq_ignore_ascii_case("text/event-stream") => Self::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
+            _ => Self::Other,
+        }
+    }
+
+    pub(crate) fn feed(&mut self, observer: &Observer, mut chunk: &[u8]) {
+        match self {
+            Self::Json(body) => {
+                let room = MAX_MESSAGE.saturating_sub(body.len());
+                body.extend_from_slice(&chunk[..chunk.len().min(room)]);
+            }
+            Self::Events(decoder) => {
+                while let Some(event) = decoder.next_event(&mut chunk) {
+                    match event {
+                        Ok(event) if event.kind == "message" && !event.data.is_empty() => {
+                            observer.message(Origin::Server, event.data, FrameEnd::Complete);
+                        }
+                        Ok(_) => {}
+                        Err(_) => observer.event("an event of more than 16 MiB".into()),
+                    }
+                }
+            }
+            Self::Other => {}
+        }
+    }
+
+    pub(crate) fn end(&mut self, observer: &Observer) {
+        if let Self::Json(body) = self
+            && !body.is_empty()
+        {
+            observer.message(Origin::Server, body, FrameEnd::Complete);
+            body.clear();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use super::*;
+
+    fn seen(inbox: &Inbox) -> Vec<Seen> {
+        let take = |message| match message {
+            Message::Seen { sighting, .. } => sighting.what,
+            other => panic!("{other:?}"),
+        };
+        inbox.take(Duration::ZERO).into_iter().map(take).collect()
+    }
+
+    const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
+    const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"b","version":"1"}}}"#;
+    const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+    fn rules(seen: &[Seen]) -> Vec<(u64, Option<&'static str>)> {
+        let rules = |seen: &Seen| match seen {
+            Seen::Broken { number, findings } => findings.iter().map(|it| (*number, it.rule)).collect(),
+            _ => Vec::new(),
+        };
+        seen.iter().flat_map(rules).collect()
+    }
+
+    #[test]
+    fn messages_are_seen_at_once_and_judged_after_the_handshake() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
+        let mut client = Lines::new(observer.clone(), Origin::Client);
+        let mut server = Lines::new(observer, Origin::Server);
+        server.feed(b"noise\n");
+        client.feed(format!("{INITIALIZE}\n").as_bytes());
+        let first = seen(&inbox);
+        assert!(matches!(&first[..], [Seen::Message(_), Seen::Message(_)]), "{first:?}");
+        server.feed(format!("{RESULT}\n").as_bytes());
+        let second = seen(&inbox);
+        assert_eq!(rules(&second), [(0, Some("STDIO-007"))]);
+        client.feed(format!("{READY}\n").as_bytes());
+        server.feed(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n[1]\n");
+        assert_eq!(rules(&seen(&inbox)), [(4, Some("BASE-008")), (5, Some("BATCH-012"))]);
+    }
+
+    #[test]
+    fn rules_of_standard_streams_do_not_hold_over_http() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
+        observer.message(Origin::Client, INITIALIZE.as_bytes(), FrameEnd::Complete);
+        let mut body = Body::of("application/json; charset=utf-8");
+        body.feed(&observer, &RESULT.as_bytes()[..40]);
+        body.feed(&observer, &RESULT.as_bytes()[40..]);
+        body.end(&observer);
+        let mut events = Body::of("Text/Event-Stream");
+        events.feed(&observer, b"id: 1\ndata:\n\ndata: noi");
+        events.feed(&observer, b"se\n\n");
+        assert_eq!(rules(&seen(&inbox)), [(2, None)]);
+    }
+
+    #[test]
+    fn sessions_over_http_begin_again() {
+        for is_http in [true, false] {
+            let inbox = Arc::new(Inbox::default());
+            let observer = Observer::new(inbox.clone(), Clock::start(), 1, is_http);
+            let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+            for _ in 0..2 {
+                for (from, text) in [
+                    (Origin::Client, INITIALIZE),
+                    (Origin::Server, RESULT),
+                    (Origin::Client, READY),
+                    (Origin::Client, list),
+                ] {
+                    observer.message(from, text.as_bytes(), FrameEnd::Complete);
+                }
+            }
+            assert_eq!(rules(&seen(&inbox)).is_empty(), is_http);
+        }
+    }
+
+    #[test]
+    fn servers_that_never_shake_hands_are_judged_too() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
+        let mut server = Lines::new(observer, Origin::Server);
+        for _ in 0..MAX_WAITING {
+            server.feed(b"noise\n");
+        }
+        assert_eq!(rules(&seen(&inbox)).len(), MAX_WAITING);
+    }
+}

@@ -1,0 +1,152 @@
+//! `mcp inspect` in a terminal.
+
+use std::{
+    fs::File,
+    io::{Read, Write},
+    os::unix::process::ExitStatusExt,
+    process::{Child, Command, Stdio},
+    sync::mpsc::{self, Receiver},
+    thread,
+    time::Duration,
+};
+
+use rustix::{
+    process::{Pid, Signal, kill_process},
+    pty::{OpenptFlags, grantpt, openpt, ptsname, unlockpt},
+    termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
+};
+
+use crate::target;
+
+/// A terminal with a program in it.
+struct Terminal {
+    child: Child,
+    keys: File,
+    /// The side of the program.
+    screen: File,
+    chunks: Receiver<Vec<u8>>,
+    shown: String,
+}
+
+impl Terminal {
+    fn open(arguments: &[&str]) -> Self {
+        let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
+        grantpt(&master).and_then(|()| unlockpt(&master)).expect("it can be used");
+        let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("text");
+        let open = || File::options().read(true).write(true).open(&name).expect("the side of the program");
+        let screen = open();
+        let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&screen, size).expect("a size");
+        let mut program = Command::new(env!("CARGO_BIN_EXE_mcp"));
+        program.arg("inspect").args(arguments).stdin(open()).stdout(open()).stderr(Stdio::piped());
+        let child = program.spawn().expect("it starts");
+        let mut source = File::from(master.try_clone().expect("a copy"));
+        let (sender, chunks) = mpsc::channel();
+        thread::spawn(move || {
+            let mut chunk = [0; 4096];
+            while let Ok(len @ 1..) = source.read(&mut chunk) {
+                if sender.send(chunk[..len].to_vec()).is_err() {
+                    return;
+                }
+            }
+        });
+        Self { child, keys: master.into(), screen, chunks, shown: String::new() }
+    }
+
+    /// Waits until a word is written after the last one that was waited for. Blanks are not written.
+    fn wait(&mut self, word: &str) {
+        loop {
+            if let Some(at) = self.shown.find(word) {
+                self.shown.drain(..at + word.len());
+                return;
+            }
+            match self.chunks.recv_timeout(Duration::from_secs(60)) {
+                Ok(chunk) => self.shown.push_str(&String::from_utf8_lossy(&chunk)),
+                Err(error) => panic!("no {word:?} ({error}) in {:?}", self.shown),
+            }
+        }
+    }
+
+    fn press(&mut self, keys: &str) {
+        self.keys.write_all(keys.as_bytes()).expect("keys");
+    }
+
+    fn signal(&self, signal: Signal) {
+        kill_process(Pid::from_child(&self.child), signal).expect("it runs");
+    }
+
+    /// Waits for the end of the program, and checks that the modes are restored. Returns the exit code.
+    fn end(mut self) -> i32 {
+        self.wait("\u{1b}[?1049l");
+        let status = self.child.wait().expect("it ends");
+        let modes = tcgetattr(&self.screen).expect("modes");
+        assert!(modes.local_modes.contains(LocalModes::ECHO | LocalModes::ICANON), "{modes:?}");
+        status.code().unwrap_or_else(|| panic!("signal {:?}", status.signal()))
+    }
+}
+
+pub(crate) fn calls_answers_cancels_and_switches() {
+    for (era, revision, other) in [("legacy", "2025-11-25", "2026-07-28"), ("modern", "2026-07-28", "2025-11-25")] {
+        let mut terminal = Terminal::open(&[&target(""), "--era", era]);
+        terminal.wait(revision);
+        terminal.wait("placeOrder");
+        // The form of `echo`: the message, how often, and the button.
+        terminal.press("\rx7\t2\t\r");
+        terminal.wait("x7x7");
+        // A question of the server: two fields and the button.
+        terminal.press("/sign.up\r\r\r");
+        terminal.wait("news");
+        terminal.press("Ada\t\t\r");
+        terminal.wait("accept");
+        // A call in flight is cancelled.
+        terminal.press("/\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}\u{7f}wait\r\r\r");
+        terminal.wait("flight");
+        terminal.press("c");
+        terminal.wait("cancelled");
+        // A resize draws everything again.
+        let size = Winsize { ws_row: 60, ws_col: 200, ws_xpixel: 0, ws_ypixel: 0 };
+        tcsetwinsize(&terminal.screen, size).expect("a size");
+        terminal.signal(Signal::WINCH);
+        terminal.wait(revision);
+        terminal.press("e");
+        terminal.wait(other);
+        terminal.press("q");
+        assert_eq!(terminal.end(), 0);
+    }
+}
+
+pub(crate) fn signals_restore_the_terminal() {
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let mut terminal = Terminal::open(&[&target("")]);
+        terminal.wait("placeOrder");
+        terminal.signal(signal);
+        assert_eq!(terminal.end(), code);
+    }
+}
+
+/// A server that floods with escape sequences, that is not a server, and that does not start.
+pub(crate) fn hostile_servers_control_nothing() {
+    // It would set the title of the window, and clear the screen.
+    let flood = r"while :; do printf '\033]0;owned\007 \033[3J\n{\033}\n'; printf '\033]0;owned\007\n' >&2; done";
+    let mut terminal = Terminal::open(&[&format!("sh -c {}", shell_words::quote(flood))]);
+    let (mut seen, mut count) = (String::new(), 0);
+    // The connection may end because of it.
+    while count < 50 && !seen.contains("closed:") {
+        count += 1;
+        let chunk = terminal.chunks.recv_timeout(Duration::from_secs(60)).expect("it draws");
+        seen.push_str(&String::from_utf8_lossy(&chunk));
+    }
+    assert!(seen.contains("owned"), "{seen:?}");
+    assert!(!seen.contains("\u{1b}]") && !seen.contains("\u{7}") && !seen.contains("\u{1b}[3J"), "{seen:?}");
+    // The keys are not behind the flood.
+    terminal.press("?");
+    terminal.wait("quit");
+    terminal.press("?q");
+    assert_eq!(terminal.end(), 0);
+    for command in ["sh -c 'exit 3'", "/nowhere/at/all"] {
+        let mut terminal = Terminal::open(&[command]);
+        terminal.wait("closed:");
+        terminal.press("q");
+        assert_eq!(terminal.end(), 0);
+    }
+}
