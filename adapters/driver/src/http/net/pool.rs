@@ -17,7 +17,7 @@ use crate::{http::body::Body, runtime::Timer, sync::lock};
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many idle connections are kept.
-const MAX_IDLE: usize = 32;
+const MAX_IDLE: usize = 128;
 
 /// The scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
