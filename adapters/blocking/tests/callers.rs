@@ -10,8 +10,8 @@ use std::{
     time::Duration,
 };
 
-use mcp_blocking::{ByteReader, Client, DriverOptions, Server, StopHandle, Transport, http::Listener};
-use mcp_driver::{WaitingThread, Watched, memory};
+use mcp_blocking::{ByteReader, Client, DriverOptions, Server, StopHandle, Transport, WaitingThread, http::Listener};
+use mcp_driver::{Watched, memory};
 use mcp_proto::wire::JsonObject;
 use mcp_service::{CallError, Host, Service, Tool, block_on};
 use serde_json::{Value, json};

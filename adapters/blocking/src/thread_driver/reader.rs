@@ -125,11 +125,8 @@ impl<E: Send + 'static> Reader<E> {
             state.collect();
             driver.dispatch_waiting(connection, state, batch);
         }
-        // A caller runs no handlers.
-        let by_caller = matches!(wait, Wait::UntilNotified(_));
-        if !by_caller || !batch.is_empty() {
-            driver.workers.push(batch, !by_caller);
-        }
+        // A caller runs no handlers, also not those that were queued before the last batch.
+        driver.workers.push(batch, !matches!(wait, Wait::UntilNotified(_)));
         // A caller may not read soon.
         *holds = more && frames > 1 && filled.is_none() && !driver.workers.is_left_to_callers();
         let mut state = driver.lock();
