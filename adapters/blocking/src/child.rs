@@ -19,7 +19,7 @@ use crate::{
     transport::{ByteReader, ByteWriter, Transport},
 };
 use mcp_driver::os::thread::{lock, spawn};
-use mcp_driver::{Command, StopHandle};
+use mcp_driver::{Command, StopHandle, WaitingThread};
 
 /// The size of reads from standard error.
 const CHUNK: usize = 8 * 1024;
@@ -155,9 +155,9 @@ struct Output {
     child: Child,
 }
 
-impl ByteReader for Output {
-    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let len = self.source.read(buffer)?;
+impl Output {
+    /// Returns the number of bytes that were read, or the error of the process if they have ended with it.
+    fn check_end(&self, len: usize) -> io::Result<usize> {
         if len > 0 || !self.child.0.process.wait_ended(STDERR_GRACE) {
             return Ok(len);
         }
@@ -165,6 +165,18 @@ impl ByteReader for Output {
             Some(exit) if !exit.success() => Err(io::Error::other(format!("the server ended with {exit}"))),
             _ => Ok(0),
         }
+    }
+}
+
+impl ByteReader for Output {
+    fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        let len = self.source.read(buffer)?;
+        self.check_end(len)
+    }
+
+    fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
+        let len = self.source.read_until_notified(buffer, thread)?;
+        self.check_end(len)
     }
 
     fn stop_handle(&self) -> Option<StopHandle> {

@@ -5,7 +5,7 @@ use std::io;
 use mcp_driver::{FdReader, FdWriter};
 
 use crate::transport::{ByteReader, ByteWriter};
-use mcp_driver::StopHandle;
+use mcp_driver::{StopHandle, WaitingThread};
 
 impl ByteReader for FdReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
@@ -14,6 +14,10 @@ impl ByteReader for FdReader {
 
     fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         self.try_read(buffer)
+    }
+
+    fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
+        self.read_until_notified(buffer, thread)
     }
 
     fn stop_handle(&self) -> Option<StopHandle> {

@@ -98,7 +98,7 @@ pub use listener::{Listener, serve_tcp};
 // The same in every adapter.
 #[cfg(feature = "signals")]
 pub use mcp_driver::signals::shutdown_on_signals;
-pub use mcp_driver::{Command, Disconnected, DriverOptions, Error, Exit, RestartPolicy, StopHandle};
+pub use mcp_driver::{Command, Disconnected, DriverOptions, Error, Exit, RestartPolicy, StopHandle, WaitingThread};
 pub use server::{Server, serve, serve_stdio, serve_with};
 pub use supervisor::Supervisor;
 pub use transport::{ByteReader, ByteWriter, MessageSink, MessageSource, Transport};

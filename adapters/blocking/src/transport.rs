@@ -10,7 +10,7 @@ use std::{
 };
 
 use mcp_driver::{
-    ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer, StopHandle,
+    ByteReader as _, ByteWriter as _, FdReader, FdWriter, Sniffer, StopHandle, WaitingThread,
     memory::{PipeReader, PipeWriter, pipe},
     tuning::CLOSE_TIMEOUT,
 };
@@ -33,6 +33,19 @@ pub trait ByteReader: Send + 'static {
     fn try_read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         let _ = buffer;
         Err(io::ErrorKind::WouldBlock.into())
+    }
+
+    /// Waits for bytes as [`read`](Self::read) does, on a thread that waits for a response, until that thread is
+    /// [notified](WaitingThread::is_notified). With it, such a thread reads its response itself, so a call needs no
+    /// change of threads.
+    ///
+    /// # Errors
+    /// [`WouldBlock`](io::ErrorKind::WouldBlock) if the thread was notified; otherwise as [`read`](Self::read).
+    ///
+    /// Default: [`Unsupported`](io::ErrorKind::Unsupported). The method is then not called again.
+    fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
+        let _ = (buffer, thread);
+        Err(io::ErrorKind::Unsupported.into())
     }
 
     /// Returns a handle with which another thread makes the current and all further calls of `read` return `0`.
@@ -263,6 +276,17 @@ impl<S: MessageSink> ByteWriter for MessageWriter<S> {
 impl ByteReader for PipeReader {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         block_on(std::future::poll_fn(|cx| self.poll_read(cx, buffer)))
+    }
+
+    fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
+        match self.poll_read(&mut Context::from_waker(&thread.waker()), buffer) {
+            Poll::Ready(read) => read,
+            Poll::Pending => {
+                // Input also notifies the thread, which then reads again.
+                thread.park();
+                Err(io::ErrorKind::WouldBlock.into())
+            }
+        }
     }
 
     fn stop_handle(&self) -> Option<StopHandle> {

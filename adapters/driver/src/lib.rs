@@ -62,7 +62,9 @@ pub use limits::quota::{Permit, Quota};
 pub use listener::Listener;
 #[cfg(all(unix, feature = "os"))]
 pub use listener::SocketFile;
-pub use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot, WaitQueue, job_cost, on_block};
+pub use mcp_service::driver_api::{
+    HandlerScope, Holder, Interrupt, JobQueue, JobSlot, WaitQueue, WaitingThread, is_in_handler, job_cost, on_block,
+};
 pub use options::DriverOptions;
 #[cfg(feature = "os")]
 pub use os::blocking_fd::{FdReader, FdWriter};

@@ -20,6 +20,9 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// A timer.
     type Timer: Timer;
 
+    /// Whether the task of a connection polls handlers once before they become tasks of their own.
+    const POLLS_HANDLERS: bool = true;
+
     /// Returns the current runtime.
     ///
     /// # Errors
@@ -28,6 +31,11 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 
     /// Runs a future.
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;
+
+    /// Runs the future of a handler. Default: as [`spawn`](Self::spawn).
+    fn spawn_handler(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
+        self.spawn(future)
+    }
 
     /// Lets a task run to its end without its handle.
     fn detach(task: Self::Task);

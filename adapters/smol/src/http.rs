@@ -44,7 +44,7 @@ pub use mcp_driver::http::{
     StoreUsage,
 };
 use mcp_driver::{
-    http::{self, NetRuntime},
+    http::{self, ConnectRuntime, NetRuntime},
     os::net::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -90,13 +90,16 @@ impl auth::AuthRuntime for Smol {
     }
 }
 
-impl NetRuntime for Smol {
+impl ConnectRuntime for Smol {
     type Stream = Stream;
-    type Socket = Async<TcpListener>;
 
     async fn connect(address: SocketAddr) -> io::Result<Stream> {
         Ok(Stream::new(Async::<TcpStream>::connect(address).await?, None))
     }
+}
+
+impl NetRuntime for Smol {
+    type Socket = Async<TcpListener>;
 
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket> {
         Async::new_nonblocking(socket)

@@ -46,7 +46,7 @@ pub use mcp_driver::http::{
     StoreUsage,
 };
 use mcp_driver::{
-    http::{self, NetRuntime},
+    http::{self, ConnectRuntime, NetRuntime},
     os::net::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -95,13 +95,16 @@ impl auth::AuthRuntime for Tokio {
     }
 }
 
-impl NetRuntime for Tokio {
+impl ConnectRuntime for Tokio {
     type Stream = Stream;
-    type Socket = tokio::net::TcpListener;
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
         Ok(Stream::new(TcpStream::connect(address).await?, true))
     }
+}
+
+impl NetRuntime for Tokio {
+    type Socket = tokio::net::TcpListener;
 
     fn listen(&self, socket: TcpListener) -> io::Result<Self::Socket> {
         Self::Socket::from_std(socket)

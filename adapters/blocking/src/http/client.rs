@@ -2,14 +2,15 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_driver::{Runtime, tuning::JOB_SHUTDOWN_TIMEOUT};
+use mcp_driver::{Runtime, WaitingThread, http::direct_client, tuning::JOB_SHUTDOWN_TIMEOUT};
 use mcp_proto::{
-    connection::{ClientRole, CloseReason},
+    connection::{ClientRole, CloseReason, Connection},
     http,
+    rpc::Timestamp,
 };
-use mcp_service::Host;
+use mcp_service::{ConnectionHandle, Host, Waiters};
 
-use super::{connector::Connector, threads::Threads};
+use super::{client_loop::ClientLoop, connector::Connector, threads::Threads};
 use crate::{
     client::Client,
     handle::{End, Handle},
@@ -35,21 +36,79 @@ impl Client {
         }
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let threads = Threads::current()?;
         let (config, client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
         let client = |now| http::client::Client::with_opening(config, client_options, opening, now);
-        let (requests, credentials) = (connector.requests_on(&threads), connector.auth.clone());
-        let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
-        let connection = handle.connection();
+        let credentials = connector.auth.clone();
+        let (handle, connection, threads) = if let Some(requests) = connector.requests() {
+            let threads = Threads::current()?;
+            let requests = requests.on(&threads);
+            let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
+            let connection = handle.connection();
+            (handle, connection, ClientThreads::Pool(threads))
+        } else {
+            let client_loop = ClientLoop::start()?;
+            let requests = direct_client::<ClientLoop>();
+            let wrap = |connection| Arc::new(DrivenConnection { connection, client_loop: client_loop.clone() }) as _;
+            let (handle, connection) =
+                mcp_driver::Handle::over_http_with(client, session, requests, credentials, options, &client_loop, wrap);
+            (handle, connection, ClientThreads::Loop(client_loop))
+        };
         let end = HttpConnection { handle, threads: Mutex::new(Some(threads)) };
         Self::begin(Handle::new(connection, end), calls, None)
+    }
+}
+
+/// The threads of a client.
+enum ClientThreads {
+    Pool(Threads),
+    Loop(ClientLoop),
+}
+
+impl ClientThreads {
+    /// Waits until the threads have ended, but no longer than the timeout.
+    fn shutdown(self) {
+        match self {
+            Self::Pool(threads) => threads.shutdown(JOB_SHUTDOWN_TIMEOUT),
+            Self::Loop(client_loop) => {
+                client_loop.wait_for_end(JOB_SHUTDOWN_TIMEOUT);
+                client_loop.functions().clone().shutdown(JOB_SHUTDOWN_TIMEOUT);
+            }
+        }
+    }
+}
+
+/// A connection whose callers run its tasks.
+struct DrivenConnection {
+    connection: Arc<dyn ConnectionHandle<ClientRole>>,
+    client_loop: ClientLoop,
+}
+
+impl ConnectionHandle<ClientRole> for DrivenConnection {
+    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ClientRole>, Timestamp)) {
+        self.client_loop.run_after(|| self.connection.with_mut(f));
+    }
+
+    fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<ClientRole>)) {
+        self.client_loop.run_after(|| self.connection.with_mut_untimed(f));
+    }
+
+    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ClientRole>)) {
+        self.connection.with_ref(f);
+    }
+
+    fn waiters(&self) -> &Waiters {
+        self.connection.waiters()
+    }
+
+    fn drive(&self, thread: &WaitingThread) {
+        self.client_loop.drive(thread);
     }
 }
 
 /// A client connection over HTTP, and its threads.
 struct HttpConnection {
     handle: mcp_driver::Handle<ClientRole>,
-    threads: Mutex<Option<Threads>>,
+    threads: Mutex<Option<ClientThreads>>,
 }
 
 impl End for HttpConnection {
@@ -59,7 +118,7 @@ impl End for HttpConnection {
         if self.is_over()
             && let Some(threads) = lock(&self.threads).take()
         {
-            threads.shutdown(JOB_SHUTDOWN_TIMEOUT);
+            threads.shutdown();
         }
         reason
     }

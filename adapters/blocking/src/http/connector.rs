@@ -2,6 +2,7 @@
 
 use std::{fmt, io, sync::Arc};
 
+use http::uri::Scheme;
 use mcp_driver::http::{AuthProvider, Bearer, HttpClient, seed};
 use mcp_service::Host;
 use ureq::config::Config;
@@ -21,7 +22,8 @@ pub struct Connector {
     pub(super) client_options: ClientOptions,
     pub(super) options: DriverOptions,
     pub(super) auth: Option<Arc<dyn AuthProvider>>,
-    config: Config,
+    /// The configuration of ureq, if the application has set one.
+    config: Option<Config>,
     /// The HTTP client that sends the requests, if it is not ureq.
     http_client: Option<Arc<dyn HttpClient>>,
 }
@@ -40,13 +42,7 @@ impl Connector {
     /// [credentials](Self::auth) decides how a challenge is handled.
     #[must_use]
     pub fn with_client_options(client_options: ClientOptions) -> Self {
-        Self {
-            client_options,
-            options: DriverOptions::default(),
-            auth: None,
-            config: default_config(),
-            http_client: None,
-        }
+        Self { client_options, options: DriverOptions::default(), auth: None, config: None, http_client: None }
     }
 
     /// Sets the options of the connection.
@@ -72,11 +68,14 @@ impl Connector {
     }
 
     /// Sets the configuration of ureq: proxies, certificates, timeouts. Redirects are never followed. A timeout of
-    /// whole requests would cut streams off. The default is ureq's own, with the proxies of the environment, 10 seconds
-    /// for connecting, and the certificates that the system trusts.
+    /// whole requests would cut streams off.
+    ///
+    /// Without it, requests to an `http` address are sent directly, on the thread that waits for their response. Those
+    /// to an `https` address, or through a proxy of the environment, are sent by ureq with its own defaults, 10 seconds
+    /// for connecting, and the certificates that the system trusts. With ureq, each request takes a thread.
     #[must_use]
     pub fn ureq(mut self, config: Config) -> Self {
-        (self.config, self.http_client) = (config, None);
+        (self.config, self.http_client) = (Some(config), None);
         self
     }
 
@@ -97,10 +96,32 @@ impl Connector {
         Client::over_http(&self, host)
     }
 
-    /// Returns the HTTP client that sends the requests: that of the application, or ureq on these threads.
-    pub(super) fn requests_on(&self, threads: &Threads) -> Arc<dyn HttpClient> {
-        let default_config = || Arc::new(UreqClient::new(threads.clone(), self.config.clone())) as _;
-        self.http_client.clone().unwrap_or_else(default_config)
+    /// Returns the HTTP client that sends the requests: that of the application, or ureq. `None` if requests are sent
+    /// directly: without TLS, a proxy, or a configuration of ureq.
+    pub(super) fn requests(&self) -> Option<Requests> {
+        if let Some(client) = &self.http_client {
+            return Some(Requests::Custom(client.clone()));
+        }
+        let is_plain = self.client_options.url.scheme() == Some(&Scheme::HTTP);
+        let config = self.config.clone().unwrap_or_else(default_config);
+        let is_direct = self.config.is_none() && is_plain && config.proxy().is_none();
+        (!is_direct).then(|| Requests::Ureq(Box::new(config)))
+    }
+}
+
+/// The HTTP client of requests that are not sent directly.
+pub(super) enum Requests {
+    Custom(Arc<dyn HttpClient>),
+    Ureq(Box<Config>),
+}
+
+impl Requests {
+    /// Returns the client, whose requests run on these threads.
+    pub(super) fn on(self, threads: &Threads) -> Arc<dyn HttpClient> {
+        match self {
+            Self::Custom(client) => client,
+            Self::Ureq(config) => Arc::new(UreqClient::new(threads.clone(), *config)),
+        }
     }
 }
 

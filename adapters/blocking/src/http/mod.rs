@@ -31,19 +31,25 @@
 //! Each connection of a listener has a thread, which reads, writes, dispatches requests to their sessions, and runs
 //! their handlers. Most handlers are done at once and cost no switch of threads. Asynchronous handlers that stay
 //! pending continue on a few threads that they all share, so they must not block. Functions may block: after a
-//! millisecond or two, another thread takes the connection over. Each request of a client takes a thread until it has
-//! its response, and so does each stream.
+//! millisecond or two, another thread takes the connection over.
+//!
+//! A client has one thread for all of its requests and streams. A thread that waits for a response does its work: it
+//! sends the request and reads the response itself. With ureq (see [`Connector::ureq`]), each request takes a thread
+//! until it has its response, and so does each stream.
 
 #[cfg(feature = "auth")]
 mod auth_transport;
 mod body_reader;
 mod client;
+mod client_loop;
 mod connection_io;
 mod connector;
 mod endpoint;
 #[cfg(feature = "auth")]
 mod fetch;
 mod listener;
+mod loop_socket;
+mod loop_task;
 mod pool;
 mod task;
 mod threads;

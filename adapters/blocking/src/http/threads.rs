@@ -28,6 +28,11 @@ impl Drop for Owner {
 }
 
 impl Threads {
+    /// Creates a pool that starts its threads when they are needed.
+    pub(super) fn new() -> Self {
+        Self(Arc::new(Owner(Pool::new())))
+    }
+
     pub(super) fn pool(&self) -> &Arc<Pool> {
         &self.0.0
     }

@@ -6,7 +6,7 @@ use std::{
     time::Instant,
 };
 
-use mcp_driver::{Watched, job_cost, tuning};
+use mcp_driver::{WaitingThread, Watched, job_cost, tuning};
 use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
@@ -101,6 +101,11 @@ impl<E: 'static> Driver<E> {
             state = wait(&self.input, state);
         }
         state.is_paused = false;
+    }
+
+    /// Returns whether the connection accepts input.
+    pub(crate) fn wants_input(&self) -> bool {
+        self.lock().connection.wants_input(self.now())
     }
 
     /// Starts the deadline for the rest of a message that has begun.
@@ -227,5 +232,9 @@ impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
 
     fn waiters(&self) -> &Waiters {
         &self.waiters
+    }
+
+    fn drive(&self, thread: &WaitingThread) {
+        self.workers.drive(thread);
     }
 }

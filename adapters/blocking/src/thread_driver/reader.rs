@@ -6,7 +6,13 @@ use mcp_driver::{LineReader, Sniffer, tuning::READ_CHUNK};
 use mcp_proto::codec::Frame;
 use mcp_service::ConnectionHandle;
 
-use crate::{thread_driver::driver::Driver, transport::Input};
+use crate::{
+    thread_driver::{
+        driver::Driver,
+        worker_pool::{ReadOutcome, Wait},
+    },
+    transport::Input,
+};
 use mcp_driver::os::thread::lock;
 
 /// The reader of a connection, and its input that was not handled yet.
@@ -46,30 +52,39 @@ impl<E: Send + 'static> Reader<E> {
         }
     }
 
-    /// Reads input, handles its frames, and returns whether more may follow. It waits for input only if `may_wait`.
-    pub(crate) fn read_once(&mut self, may_wait: bool) -> bool {
-        self.read(may_wait).unwrap_or_else(|error| {
-            if error.kind() == io::ErrorKind::WouldBlock && !may_wait {
-                return true;
+    /// Reads input and handles its frames.
+    pub(crate) fn read_once(&mut self, wait: Wait<'_>) -> ReadOutcome {
+        if matches!(wait, Wait::UntilNotified(_)) && !self.driver.wants_input() {
+            return ReadOutcome::Paused;
+        }
+        match self.read(wait) {
+            Ok(true) => ReadOutcome::Read,
+            Ok(false) => ReadOutcome::Ended,
+            Err(error) if error.kind() == io::ErrorKind::WouldBlock && !matches!(wait, Wait::Unbounded) => {
+                ReadOutcome::Read
             }
-            self.driver.fail(&error);
-            false
-        })
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && matches!(wait, Wait::UntilNotified(_)) => {
+                ReadOutcome::Unsupported
+            }
+            Err(error) => {
+                self.driver.fail(&error);
+                ReadOutcome::Ended
+            }
+        }
     }
 
-    fn read(&mut self, may_wait: bool) -> io::Result<bool> {
+    fn read(&mut self, wait: Wait<'_>) -> io::Result<bool> {
         if mem::take(&mut self.holds) {
             let mut state = self.driver.lock();
             state.held = false;
             self.driver.after_change(state);
         }
-        if may_wait {
+        if matches!(wait, Wait::Unbounded) {
             self.driver.wait_for_room();
         }
         let more = match self.filled.take() {
             Some(more) => more,
-            None if !may_wait && matches!(self.input, Input::Messages(_)) => return Ok(true),
-            None => self.fill(may_wait)?,
+            None => self.fill(wait)?,
         };
         let Self { driver, connection, line_reader, message, has_message, has_received, holds, filled, .. } = self;
         let batch = &mut *lock(&driver.batch);
@@ -110,8 +125,10 @@ impl<E: Send + 'static> Reader<E> {
             state.collect();
             driver.dispatch_waiting(connection, state, batch);
         }
-        driver.workers.push(batch, true);
-        *holds = more && frames > 1 && filled.is_none();
+        // A caller runs no handlers, also not those that were queued before the last batch.
+        driver.workers.push(batch, !matches!(wait, Wait::UntilNotified(_)));
+        // A caller may not read soon.
+        *holds = more && frames > 1 && filled.is_none() && !driver.workers.is_left_to_callers();
         let mut state = driver.lock();
         state.held = *holds;
         driver.after_change(state);
@@ -119,18 +136,24 @@ impl<E: Send + 'static> Reader<E> {
     }
 
     /// Reads bytes or a message, and returns whether more may follow.
-    fn fill(&mut self, may_wait: bool) -> io::Result<bool> {
+    fn fill(&mut self, wait: Wait<'_>) -> io::Result<bool> {
         let Self { driver, input, line_reader, sniffer, message, has_message, .. } = self;
         match input {
             Input::Bytes(source) => {
-                if may_wait && line_reader.has_begun() {
+                if !matches!(wait, Wait::None) && line_reader.has_begun() {
                     driver.wait_for_rest();
                 }
                 let buffer = line_reader.spare_capacity();
-                let len = if may_wait { source.read(buffer) } else { source.try_read(buffer) }?;
+                let len = match wait {
+                    Wait::None => source.try_read(buffer),
+                    Wait::Unbounded => source.read(buffer),
+                    Wait::UntilNotified(thread) => source.read_until_notified(buffer, thread),
+                }?;
                 sniffer.check(&buffer[..len])?;
                 Ok(line_reader.advance(len))
             }
+            Input::Messages(_) if matches!(wait, Wait::None) => Err(io::ErrorKind::WouldBlock.into()),
+            Input::Messages(_) if matches!(wait, Wait::UntilNotified(_)) => Err(io::ErrorKind::Unsupported.into()),
             Input::Messages(source) => {
                 message.clear();
                 message.shrink_to(READ_CHUNK);

@@ -12,7 +12,11 @@ use mcp_proto::rpc::Timestamp;
 use mcp_service::ConnectionHandle;
 
 use crate::{
-    thread_driver::{driver::Driver, reader::Reader},
+    thread_driver::{
+        driver::Driver,
+        reader::Reader,
+        worker_pool::{ReadOutcome, Wait},
+    },
     transport::Input,
 };
 
@@ -42,8 +46,9 @@ impl<E: Send + 'static> Driver<E> {
     /// Processes the messages that are already available, on this thread, and starts a worker that reads the others.
     fn start_reading(self: &Arc<Self>, input: Input, sniffer: Sniffer) {
         let mut reader = Reader::new(self.clone(), input, sniffer);
-        let more = reader.read_once(false);
-        let started = self.workers.start(Box::new(move || more && reader.read_once(true)));
+        let more = reader.read_once(Wait::None) != ReadOutcome::Ended;
+        let read_fn = move |wait: Wait<'_>| if more { reader.read_once(wait) } else { ReadOutcome::Ended };
+        let started = self.workers.start(Box::new(read_fn));
         let _ = started.map_err(|error| self.fail(&error));
     }
 

@@ -5,20 +5,24 @@
 //! a handler blocks or takes longer than [`TAKE_OVER_AFTER`]. A handler that blocks calls `on_block`. One of the idle
 //! threads, the watchdog, detects slow handlers: it checks at this interval whether jobs begin. No other thread checks
 //! the time.
+//!
+//! A thread of the application that waits for a response reads as well, so that its response needs no switch of
+//! threads. While such callers read in turn, one worker leaves the input to them. It reads again if none of them has
+//! for [`TAKE_OVER_AFTER`]. A caller runs no handlers.
 
 use std::{
     io, mem,
     panic::{AssertUnwindSafe, catch_unwind},
-    sync::{Arc, Condvar, Mutex},
+    sync::{Arc, Condvar, Mutex, MutexGuard},
     thread::JoinHandle,
     time::{Duration, Instant},
 };
 
-use mcp_driver::{JobQueue, JobSlot, on_block};
+use mcp_driver::{JobQueue, JobSlot, WaitingThread, on_block};
 use mcp_service::Job;
 
 use mcp_driver::DriverOptions;
-use mcp_driver::os::thread::{lock, spawn, wait_for};
+use mcp_driver::os::thread::{lock, spawn, wait, wait_for};
 
 /// How long a handler may take before another thread takes the next action of its thread. The watchdog checks at this
 /// interval, so it can take twice as long. More frequent checks would slow down fast handlers.
@@ -30,9 +34,29 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 /// Jobs to be queued, in order, with their costs.
 pub(crate) type JobBatch = Vec<(Job, usize)>;
 
-/// A function that waits for input and queues the resulting jobs. It returns whether more may follow. One thread at a
-/// time owns it.
-type ReadFn = Box<dyn FnMut() -> bool + Send>;
+/// A function that waits for input and queues the resulting jobs. One thread at a time owns it.
+type ReadFn = Box<dyn FnMut(Wait<'_>) -> ReadOutcome + Send>;
+
+/// How long to wait for input.
+#[derive(Clone, Copy)]
+pub(crate) enum Wait<'a> {
+    None,
+    Unbounded,
+    /// On this thread, which waits for a response.
+    UntilNotified(&'a WaitingThread),
+}
+
+/// The outcome of a read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum ReadOutcome {
+    /// More may follow.
+    Read,
+    Ended,
+    /// A thread that waits for a response cannot read now, since the connection does not accept input.
+    Paused,
+    /// Such a thread can never read.
+    Unsupported,
+}
 
 /// A bounded pool of threads, which read input and run queued jobs.
 ///
@@ -43,6 +67,8 @@ pub(crate) struct WorkerPool {
     pub(crate) handler_scope: mcp_driver::HandlerScope,
     state: Mutex<PoolState>,
     work_available: Condvar,
+    /// Wakes the worker that leaves the input to callers.
+    callers_left: Condvar,
     worker_exited: Condvar,
     /// The maximum number of threads: one for each running job, and one to read.
     size: usize,
@@ -54,6 +80,20 @@ struct PoolState {
     /// The function that reads. `None` while a thread runs it, and after the end of the input.
     read_fn: Option<ReadFn>,
     reading: bool,
+    /// Set while the input is left to callers: threads that wait for a response. A worker takes it back when they have
+    /// not read for a while.
+    callers_read: bool,
+    /// Set if only workers can read.
+    workers_read: bool,
+    /// Set while a worker waits for that, and while it sleeps without a timeout.
+    leaves: bool,
+    asleep: bool,
+    /// Set while a caller reads.
+    caller_reading: bool,
+    /// How often a caller has ended to read.
+    calls: u64,
+    /// The callers that wait while another thread reads.
+    parked: Vec<WaitingThread>,
     /// How many jobs have begun.
     begun: u64,
     /// Set if none of the threads that run jobs will take the next action soon.
@@ -76,6 +116,8 @@ struct PoolState {
 enum NextAction {
     Run(Job, JobSlot),
     Read(ReadFn),
+    /// Leave the input to callers while they read.
+    Leave,
     /// A thread that `watches` is the watchdog.
     Sleep {
         watches: bool,
@@ -97,8 +139,9 @@ impl WorkerPool {
     /// Creates a pool without threads. It grows to one thread for each job that may run at once, and one to read.
     pub(crate) fn new(options: &DriverOptions) -> Arc<Self> {
         let state = Mutex::new(PoolState { jobs: JobQueue::on_threads(options.job_limits()), ..PoolState::default() });
-        let (handler_scope, work_available, worker_exited) = Default::default();
-        Arc::new(Self { handler_scope, state, work_available, worker_exited, size: options.handlers.max(1) + 1 })
+        let (handler_scope, work_available, callers_left, worker_exited) = Default::default();
+        let size = options.handlers.max(1) + 1;
+        Arc::new(Self { handler_scope, state, work_available, callers_left, worker_exited, size })
     }
 
     /// Starts the first thread, which reads.
@@ -140,6 +183,89 @@ impl WorkerPool {
         }
     }
 
+    /// Reads on this thread, which waits for a response, until it is notified. If another thread reads, parks until it
+    /// is notified.
+    pub(crate) fn drive(self: &Arc<Self>, thread: &WaitingThread) {
+        let mut state = lock(&self.state);
+        if state.closed || state.workers_read {
+            return;
+        }
+        // If a worker reads now, it leaves the input to callers afterwards.
+        state.callers_read = true;
+        let Some(mut read_fn) = state.read_fn.take() else {
+            state.parked.push(thread.clone());
+            drop(state);
+            thread.park();
+            lock(&self.state).parked.retain(|other| !other.is(thread));
+            return;
+        };
+        state.caller_reading = true;
+        drop(state);
+        let mut outcome = ReadOutcome::Read;
+        while outcome == ReadOutcome::Read && !thread.is_notified() {
+            let read = || read_fn(Wait::UntilNotified(thread));
+            outcome = catch_unwind(AssertUnwindSafe(read)).unwrap_or(ReadOutcome::Ended);
+        }
+        self.end_drive(read_fn, outcome);
+    }
+
+    /// Returns whether the input is left to callers.
+    pub(crate) fn is_left_to_callers(&self) -> bool {
+        lock(&self.state).callers_read
+    }
+
+    /// Returns the input of a caller. Another caller reads next, or a worker if none has read for a while.
+    fn end_drive(self: &Arc<Self>, read_fn: ReadFn, outcome: ReadOutcome) {
+        let mut state = lock(&self.state);
+        state.caller_reading = false;
+        state.workers_read |= outcome == ReadOutcome::Unsupported;
+        state.calls += 1;
+        let kept = outcome != ReadOutcome::Ended && !state.closed;
+        let (kept, ended) = if kept { (Some(read_fn), None) } else { (None, Some(read_fn)) };
+        state.read_fn = kept;
+        // If no worker watches the callers, one has to read now.
+        state.callers_read &= outcome == ReadOutcome::Read && state.leaves;
+        if state.asleep || !state.callers_read {
+            self.callers_left.notify_one();
+        }
+        let next = state.next_caller();
+        if next.is_none() {
+            self.notify(&mut state);
+        }
+        drop(state);
+        drop(ended);
+        if let Some(next) = next {
+            next.notify();
+        }
+    }
+
+    /// Leaves the input to callers, until they have not read for a while.
+    fn leave<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
+        state.leaves = true;
+        if let Some(next) = state.next_caller() {
+            drop(state);
+            next.notify();
+            state = lock(&self.state);
+        }
+        while state.callers_read && !state.closed {
+            let (calls, reading) = (state.calls, state.caller_reading);
+            (state, _) = wait_for(&self.callers_left, state, TAKE_OVER_AFTER);
+            if state.calls != calls || state.closed {
+                continue;
+            }
+            if !state.caller_reading {
+                state.callers_read = false;
+            } else if reading {
+                // It may wait for its response for a long time.
+                state.asleep = true;
+                state = wait(&self.callers_left, state);
+                state.asleep = false;
+            }
+        }
+        state.leaves = false;
+        state
+    }
+
     /// Records that the job of this thread blocks, and notifies another thread to take the next action.
     fn on_block(self: &Arc<Self>) {
         let mut state = lock(&self.state);
@@ -178,11 +304,16 @@ impl WorkerPool {
                     state.reading = true;
                     self.notify(&mut state);
                     drop(state);
-                    let more = catch_unwind(AssertUnwindSafe(&mut read_fn)).unwrap_or(false);
+                    let read = || read_fn(Wait::Unbounded);
+                    let more = catch_unwind(AssertUnwindSafe(read)).is_ok_and(|outcome| outcome == ReadOutcome::Read);
                     let read_fn = Some(read_fn).filter(|_| more);
                     state = lock(&self.state);
                     state.reading = false;
                     state.read_fn = read_fn.filter(|_| !state.closed);
+                    last = LastAction::Work;
+                }
+                NextAction::Leave => {
+                    state = self.leave(state);
                     last = LastAction::Work;
                 }
                 NextAction::Sleep { watches } => {
@@ -216,6 +347,7 @@ impl WorkerPool {
         state.closed = true;
         let read_fn = state.read_fn.take();
         self.work_available.notify_all();
+        self.callers_left.notify_all();
         while state.alive > usize::from(stuck && state.reading) + state.jobs.outliving() {
             let left = until.saturating_duration_since(Instant::now());
             if left.is_zero() {
@@ -237,7 +369,13 @@ impl WorkerPool {
 impl PoolState {
     /// Returns whether there is a next action: to read, or to run a job.
     fn has_next(&self) -> bool {
-        self.read_fn.is_some() || self.jobs.has_next()
+        self.read_fn.is_some() && !self.callers_read || self.jobs.has_next()
+    }
+
+    /// Returns a caller that waits and could read.
+    fn next_caller(&self) -> Option<WaitingThread> {
+        self.read_fn.as_ref()?;
+        self.parked.iter().find(|thread| !thread.is_notified()).cloned()
     }
 
     /// Returns whether no busy thread will take the next action soon.
@@ -256,13 +394,21 @@ impl PoolState {
             return NextAction::Sleep { watches: (goes_on || self.has_next()) && !self.watched };
         }
         // A thread that takes over from busy ones reads first: their handlers may wait for the input.
-        let reads_first = self.stuck && last != LastAction::Work && self.read_fn.is_some();
+        let can_read = self.read_fn.is_some() && !self.callers_read;
+        let reads_first = self.stuck && last != LastAction::Work && can_read;
         if !reads_first && let Some((job, slot)) = self.jobs.next() {
             self.begun += 1;
+            // Callers must not wait for a job: unless a worker watches them, another one reads.
+            self.callers_read &= self.leaves;
             self.slow += u32::from(mem::take(&mut self.stuck));
             return NextAction::Run(job, slot);
         }
         self.stuck &= reads_first;
-        self.read_fn.take().map_or(NextAction::Sleep { watches: goes_on && !self.watched }, NextAction::Read)
+        if self.callers_read && !self.leaves && (self.read_fn.is_some() || self.caller_reading) {
+            return NextAction::Leave;
+        }
+        self.read_fn
+            .take_if(|_| can_read)
+            .map_or(NextAction::Sleep { watches: goes_on && !self.watched }, NextAction::Read)
     }
 }

@@ -107,8 +107,19 @@ impl<E, C> Drop for FinishGuard<E, C> {
 
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
+        let connection = shared.clone();
+        Self::on(shared, connection, application, runtime)
+    }
+
+    /// Creates the event loop of a connection that its application uses through `connection`.
+    pub(crate) fn on(
+        shared: Arc<SharedConnection<E, C>>,
+        connection: Arc<dyn ConnectionHandle<E>>,
+        application: Arc<dyn Application<E>>,
+        runtime: R,
+    ) -> Self {
         let finish_guard = FinishGuard(shared.clone());
-        let dispatcher = Dispatcher::new(shared, application);
+        let dispatcher = Dispatcher { shared, connection, application };
         dispatcher.application.begin(&dispatcher.connection);
         Self {
             _finish_guard: finish_guard,
@@ -261,7 +272,7 @@ impl<T> Handlers<T> {
     ) {
         self.spawned += 1;
         let slot_guard = SlotGuard { shared: shared.clone(), slot, task: Some(self.spawned) };
-        let task = runtime.spawn(JobTask { future, slot_guard });
+        let task = runtime.spawn_handler(JobTask { future, slot_guard });
         self.tasks.insert(self.spawned, Handler { task, outlives });
     }
 }
@@ -275,6 +286,7 @@ enum JobStart {
 }
 
 impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
+    #[cfg(feature = "http")]
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>) -> Self {
         Self { connection: shared.clone(), shared, application }
     }
@@ -309,6 +321,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 runtime.spawn_blocking(run);
                 JobStart::Blocking
             }
+            JobKind::Async(future) if !R::POLLS_HANDLERS => JobStart::Pending(Unfinished { future, slot, outlives }),
             JobKind::Async(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(()) => JobStart::Done,
                 Poll::Pending => JobStart::Pending(Unfinished { future, slot, outlives }),

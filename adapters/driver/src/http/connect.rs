@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{connection::ClientRole, http::client::Client as HttpConnection, rpc::Timestamp};
-use mcp_service::Application;
+use mcp_service::{Application, ConnectionHandle};
 
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
 #[cfg(feature = "os")]
@@ -30,8 +30,23 @@ impl Handle<ClientRole> {
         options: &DriverOptions,
         runtime: &R,
     ) -> Self {
+        Self::over_http_with(client, application, requests, credentials, options, runtime, |connection| connection).0
+    }
+
+    /// Runs a client over HTTP. Its application uses the connection that `wrap` returns, and so should the caller, who
+    /// gets it as well.
+    pub fn over_http_with<R: Runtime>(
+        client: impl FnOnce(Timestamp) -> HttpConnection,
+        application: Arc<dyn Application<ClientRole>>,
+        requests: Arc<dyn HttpClient>,
+        credentials: Option<Arc<dyn AuthProvider>>,
+        options: &DriverOptions,
+        runtime: &R,
+        wrap: impl FnOnce(Arc<dyn ConnectionHandle<ClientRole>>) -> Arc<dyn ConnectionHandle<ClientRole>>,
+    ) -> (Self, Arc<dyn ConnectionHandle<ClientRole>>) {
         let shared = SharedConnection::new(|now| HttpClientBinding::new(client(now)), options);
-        let mut event_loop = EventLoop::new(shared.clone(), application, runtime.clone());
+        let connection = wrap(shared.clone());
+        let mut event_loop = EventLoop::on(shared.clone(), connection.clone(), application, runtime.clone());
         let mut runner = RequestRunner::new(runtime.clone(), requests, credentials);
         R::detach(runtime.spawn(async move {
             event_loop.run_until_closed(&mut runner).await;
@@ -43,7 +58,7 @@ impl Handle<ClientRole> {
                 .await;
             event_loop.end_jobs(&mut runner).await;
         }));
-        Self::of(shared)
+        (Self::of(shared), connection)
     }
 }
 

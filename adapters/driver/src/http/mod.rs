@@ -97,7 +97,7 @@ pub use fetch::HttpFetch;
 #[cfg(feature = "auth")]
 pub use mcp_proto::auth::{ResourceMetadata, Scopes, dpop::NonceKey};
 #[cfg(feature = "net")]
-pub use net::{Connector, Listener, NetRuntime, Proxy, serve_http};
+pub use net::{ConnectRuntime, Connector, Listener, NetRuntime, Proxy, direct_client, serve_http};
 #[cfg(all(feature = "auth", feature = "net"))]
 pub use net::{FetchClient, NetTransport};
 #[cfg(feature = "auth")]

@@ -2,16 +2,23 @@
 
 use std::{
     io::{self, ErrorKind},
-    sync::Arc,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     time::Duration,
 };
 
+use mcp_service::driver_api::WaitingThread;
 use rustix::{event::PollFlags, fd::OwnedFd};
 
 use super::{
     interrupt::Interrupt,
     net::end_output,
-    system::descriptor::{self, Reader, Writer},
+    system::{
+        descriptor::{self, Reader, Writer},
+        wake::{WakeReader, WakeWriter, wake_pair},
+    },
 };
 
 /// Reads from a file descriptor.
@@ -20,13 +27,32 @@ pub struct FdReader {
     fd: OwnedFd,
     reader: Reader,
     interrupt: Arc<Interrupt>,
+    /// Wakes a thread that waits for a response while it reads. Created by the first such wait.
+    wake: Option<Arc<Wake>>,
+}
+
+/// Wakes a thread from its wait for a descriptor.
+#[derive(Debug)]
+struct Wake {
+    reader: WakeReader,
+    writer: WakeWriter,
+    /// Set while there is a wake-up that was not consumed yet.
+    is_set: AtomicBool,
+}
+
+impl mcp_service::driver_api::Interrupt for Wake {
+    fn interrupt(&self) {
+        if !self.is_set.swap(true, Ordering::AcqRel) {
+            self.writer.wake();
+        }
+    }
 }
 
 impl FdReader {
     /// Creates a reader.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd, reader: Reader::new(true), interrupt: Interrupt::new() }
+        Self { fd, reader: Reader::new(true), interrupt: Interrupt::new(), wake: None }
     }
 
     /// Returns the handle that cancels the current and all further reads.
@@ -49,6 +75,39 @@ impl FdReader {
             // Another process that shares the file may have made it non-blocking and read first, so `WouldBlock` is
             // possible here.
             read = descriptor::read(&self.fd, &mut *buffer);
+        }
+        read
+    }
+
+    /// Reads as [`read`](Self::read) does, on a thread that waits for a response, until the thread is notified.
+    ///
+    /// # Errors
+    /// As [`read`](Self::read), and [`WouldBlock`](ErrorKind::WouldBlock) if the thread is notified.
+    pub fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
+        let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
+        while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
+            let wake = match &self.wake {
+                Some(wake) => wake.clone(),
+                None => {
+                    let (reader, writer) = wake_pair()?;
+                    self.wake.insert(Arc::new(Wake { reader, writer, is_set: AtomicBool::new(false) })).clone()
+                }
+            };
+            if !thread.begin_work(wake.clone()) {
+                return Err(ErrorKind::WouldBlock.into());
+            }
+            let waited = self.interrupt.wait_unless(&self.fd, PollFlags::IN, &wake.reader);
+            thread.end_work();
+            if wake.is_set.load(Ordering::Acquire) {
+                wake.reader.drain_one()?;
+                // What the waking thread has done before is visible from here on.
+                wake.is_set.swap(false, Ordering::AcqRel);
+            }
+            match waited? {
+                None => {}
+                Some(true) => read = descriptor::read(&self.fd, &mut *buffer),
+                Some(false) => return Ok(0),
+            }
         }
         read
     }

@@ -114,6 +114,23 @@ impl Interrupt {
         }
     }
 
+    /// Blocks as [`wait`](Self::wait) does, and returns `None` if the wait was neither cancelled nor `fd` is ready, but
+    /// `wake` is.
+    ///
+    /// # Errors
+    /// As [`wait`](Self::wait).
+    pub fn wait_unless(&self, fd: impl AsFd, events: PollFlags, wake: &WakeReader) -> io::Result<Option<bool>> {
+        let mut fds =
+            [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
+        while let Err(error) = poll(&mut fds, None) {
+            if error != Errno::INTR {
+                return Err(error.into());
+            }
+        }
+        let [is_ready, is_released, _] = fds.map(|fd| !fd.revents().is_empty());
+        Ok((is_ready || is_released).then(|| is_ready && !self.is_stopped()))
+    }
+
     /// Waits for a connection to be accepted by `accept`, which does not wait. Returns `None` if the wait was
     /// cancelled.
     ///

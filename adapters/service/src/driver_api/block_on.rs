@@ -2,17 +2,19 @@
 
 use std::{
     cell::RefCell,
+    fmt,
     future::Future,
     pin::pin,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicU8, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
     thread::{self, Thread},
 };
 
-use super::current_handler::about_to_block;
+use super::current_handler::{about_to_block, is_in_handler};
+use crate::util::lock::lock;
 
 /// Observes a thread that parks in [`block_on`]. A test driver counts the threads that are busy this way.
 pub trait ParkObserver: Send + Sync {
@@ -34,20 +36,30 @@ pub fn observe_parking(observer: Arc<dyn ParkObserver>) {
 
 /// Runs a future on this thread, and parks the thread while the future is pending. Only for threads that may block.
 pub fn block_on<T>(future: impl Future<Output = T>) -> T {
+    block_on_driving(future, |_| ())
+}
+
+/// Runs a future as [`block_on`] does. `drive` may do work of a driver on this thread while the future is pending: see
+/// [`ConnectionHandle::drive`](super::connection_handle::ConnectionHandle::drive).
+pub(crate) fn block_on_driving<T>(future: impl Future<Output = T>, drive: impl Fn(&WaitingThread)) -> T {
     let mut future = pin!(future);
     // Most futures are ready at once.
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
         return value;
     }
-    let signal = Arc::new(Signal::new());
-    let waker = Waker::from(signal.clone());
+    let thread = WaitingThread(Arc::new(Signal::new()));
+    let waker = Waker::from(thread.0.clone());
     loop {
-        signal.state.store(POLLING, Ordering::Release);
+        thread.0.state.store(POLLING, Ordering::Release);
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }
-        about_to_block();
-        signal.park();
+        if is_in_handler() {
+            about_to_block();
+        } else {
+            drive(&thread);
+        }
+        thread.park();
     }
 }
 
@@ -60,11 +72,77 @@ const NOTIFIED: u8 = 1;
 /// The thread is parked.
 const PARKED: u8 = 2;
 
+/// The thread does work of a driver until it is notified.
+const DRIVING: u8 = 3;
+
+/// A thread that waits in [`Pending::wait`](crate::Pending::wait), and can do work of a driver meanwhile.
+#[derive(Clone)]
+pub struct WaitingThread(Arc<Signal>);
+
+/// The work of a driver, which may wait for input.
+pub trait Interrupt: Send + Sync {
+    /// Makes the thread that does the work check whether it was notified. Another thread calls this.
+    fn interrupt(&self);
+}
+
+impl WaitingThread {
+    /// Begins work on this thread. Returns false if the thread was notified already.
+    ///
+    /// Until [`end_work`](Self::end_work), a notification by another thread interrupts the work.
+    #[must_use]
+    pub fn begin_work(&self, work: Arc<dyn Interrupt>) -> bool {
+        *lock(&self.0.work) = Some(work);
+        self.0.state.compare_exchange(POLLING, DRIVING, Ordering::AcqRel, Ordering::Acquire).is_ok()
+    }
+
+    /// Ends the work on this thread.
+    pub fn end_work(&self) {
+        let _ = self.0.state.compare_exchange(DRIVING, POLLING, Ordering::AcqRel, Ordering::Acquire);
+    }
+
+    /// Returns whether the thread was notified, so that it has to poll what it waits for.
+    #[must_use]
+    pub fn is_notified(&self) -> bool {
+        self.0.state.load(Ordering::Acquire) == NOTIFIED
+    }
+
+    /// Makes the thread poll what it waits for, and then [drive](super::connection_handle::ConnectionHandle::drive)
+    /// again.
+    pub fn notify(&self) {
+        self.0.wake_by_ref();
+    }
+
+    /// Returns a waker that notifies the thread.
+    #[must_use]
+    pub fn waker(&self) -> Waker {
+        Waker::from(self.0.clone())
+    }
+
+    /// Parks this thread until it is notified, unless it was notified since its last poll.
+    pub fn park(&self) {
+        self.0.park();
+    }
+
+    /// Returns whether both are the same wait.
+    #[must_use]
+    pub fn is(&self, other: &Self) -> bool {
+        Arc::ptr_eq(&self.0, &other.0)
+    }
+}
+
+impl fmt::Debug for WaitingThread {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("WaitingThread").field("is_notified", &self.is_notified()).finish_non_exhaustive()
+    }
+}
+
 /// Wakes a thread. It keeps its own state, since the thread may be parked in a nested [`block_on`].
 struct Signal {
     thread: Thread,
     state: AtomicU8,
     observer: Option<Arc<dyn ParkObserver>>,
+    /// The last work of a driver on the thread.
+    work: Mutex<Option<Arc<dyn Interrupt>>>,
 }
 
 impl Signal {
@@ -73,6 +151,7 @@ impl Signal {
             thread: thread::current(),
             state: AtomicU8::new(POLLING),
             observer: OBSERVER.try_with(|observer| observer.borrow().clone()).ok().flatten(),
+            work: Mutex::new(None),
         }
     }
 
@@ -94,9 +173,17 @@ impl Wake for Signal {
     }
 
     fn wake_by_ref(self: &Arc<Self>) {
-        if self.state.swap(NOTIFIED, Ordering::AcqRel) == PARKED {
-            self.observer.iter().for_each(|observer| observer.on_unpark());
-            self.thread.unpark();
+        match self.state.swap(NOTIFIED, Ordering::AcqRel) {
+            PARKED => {
+                self.observer.iter().for_each(|observer| observer.on_unpark());
+                self.thread.unpark();
+            }
+            // The thread itself checks its state after each step of the work.
+            DRIVING if thread::current().id() != self.thread.id() => {
+                let work = lock(&self.work).clone();
+                work.iter().for_each(|work| work.interrupt());
+            }
+            _ => {}
         }
     }
 }

@@ -8,7 +8,7 @@ use mcp_proto::{
     wire::RawJson,
 };
 
-use super::{holder::Holder, job::Job, waiters::Waiters};
+use super::{block_on::WaitingThread, holder::Holder, job::Job, waiters::Waiters};
 
 /// A handle of a driver's connection, which can be used on any thread.
 pub trait ConnectionHandle<E>: Send + Sync + 'static {
@@ -45,6 +45,12 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     /// Records that a request requires scopes, which its principal has, before the request is handled. A transport on
     /// which a client can resume the stream of a response requires them then as well.
     fn require_scopes(&self, _key: ReplyKey, _scopes: &[String]) {}
+
+    /// Does work of the driver on this thread, which waits for a response on this connection, until the thread is
+    /// notified. So a response that this thread reads itself reaches it without a change of threads.
+    ///
+    /// It returns early if other threads do the work. The thread then parks.
+    fn drive(&self, _thread: &WaitingThread) {}
 
     /// Returns the client at the other end, as far as the driver can distinguish clients.
     fn holder(&self) -> Holder {

@@ -21,10 +21,15 @@ pub fn on_block(f: impl Fn() + 'static) {
     ON_BLOCK.set(Some(Box::new(f)));
 }
 
+/// Returns whether a handler of any connection runs on this thread.
+#[must_use]
+pub fn is_in_handler() -> bool {
+    CURRENT.try_with(|scopes| scopes.try_borrow().is_ok_and(|scopes| !scopes.is_empty())).unwrap_or(false)
+}
+
 /// Calls the callback if a handler runs on this thread, which is about to wait.
 pub(crate) fn about_to_block() {
-    let is_current = CURRENT.try_with(|scopes| scopes.try_borrow().is_ok_and(|scopes| !scopes.is_empty()));
-    if is_current.unwrap_or(false) {
+    if is_in_handler() {
         let _ = ON_BLOCK.try_with(|f| f.borrow().iter().for_each(|f| f()));
     }
 }

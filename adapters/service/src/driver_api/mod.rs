@@ -14,9 +14,9 @@ pub(crate) mod job_queue;
 pub(crate) mod lock_depth;
 pub(crate) mod waiters;
 
-pub use block_on::{ParkObserver, observe_parking};
+pub use block_on::{Interrupt, ParkObserver, WaitingThread, observe_parking};
 pub use connection_handle::SentRequests;
-pub use current_handler::{HandlerScope, on_block};
+pub use current_handler::{HandlerScope, is_in_handler, on_block};
 pub use holder::Holder;
 pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};
 

@@ -19,7 +19,7 @@ use mcp_proto::{
 
 use super::{cancel::CancelCall, error::CallError, response_slot::ResponseSlot, subscriptions::Subscriptions};
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, deferred::Deferred},
+    driver_api::{block_on::WaitingThread, connection_handle::ConnectionHandle, deferred::Deferred},
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
@@ -261,6 +261,12 @@ impl<E: 'static> CancelCall for Calls<E> {
 
     fn forget(&self, call: CallId) {
         lock(&self.table).waiting.remove(&call);
+    }
+
+    fn drive(&self, thread: &WaitingThread) {
+        if let Some(connection) = self.connection() {
+            connection.drive(thread);
+        }
     }
 }
 

@@ -22,7 +22,7 @@ use super::{
     error::CallError,
     response_slot::{ResponseEvent, ResponseSlot},
 };
-use crate::driver_api::block_on::block_on;
+use crate::driver_api::block_on::block_on_driving;
 
 /// Decodes the result into the type that was requested.
 type Read<T> = Box<dyn FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send>;
@@ -101,7 +101,8 @@ impl<T> Pending<T> {
     /// # Errors
     /// If the request has ended without a result.
     pub fn wait(self) -> Result<T, CallError> {
-        block_on(self)
+        let canceller = self.canceller.clone();
+        block_on_driving(self, |thread| canceller.drive(thread))
     }
 
     /// Blocks as [`wait`](Self::wait) does, with a callback for progress that may borrow.
@@ -109,7 +110,8 @@ impl<T> Pending<T> {
     /// # Errors
     /// As [`wait`](Self::wait).
     pub fn wait_with(self, on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
-        block_on(self.await_with(on_progress))
+        let canceller = self.canceller.clone();
+        block_on_driving(self.await_with(on_progress), |thread| canceller.drive(thread))
     }
 
     /// Waits until the request has ended, with a callback for progress that may borrow.

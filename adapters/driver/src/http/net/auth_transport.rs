@@ -23,7 +23,7 @@ use crate::http::{
         connect::ConnectPath,
         error::error_chain,
         happy_eyeballs::{addresses, race},
-        net_runtime::NetRuntime,
+        net_runtime::ConnectRuntime,
         pool::Origin,
     },
 };
@@ -55,7 +55,7 @@ impl<N> fmt::Debug for NetTransport<N> {
     }
 }
 
-impl<N: NetRuntime> AuthTransport<N> for NetTransport<N> {
+impl<N: ConnectRuntime> AuthTransport<N> for NetTransport<N> {
     fn exchange(
         &self,
         runtime: &N,
@@ -67,7 +67,7 @@ impl<N: NetRuntime> AuthTransport<N> for NetTransport<N> {
     }
 }
 
-async fn exchange<N: NetRuntime>(
+async fn exchange<N: ConnectRuntime>(
     route: &ConnectPath,
     runtime: &N,
     request: &Request,

@@ -14,7 +14,7 @@ use crate::http::net::tls::{self, Tls};
 use crate::http::net::{
     error::error_chain,
     happy_eyeballs::happy_eyeballs,
-    net_runtime::NetRuntime,
+    net_runtime::ConnectRuntime,
     pool::{Origin, PooledConnection},
     proxy::Proxy,
 };
@@ -41,7 +41,11 @@ impl ConnectPath {
     }
 
     /// Opens a connection to a server.
-    pub(super) async fn open<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+    pub(super) async fn open<N: ConnectRuntime>(
+        &self,
+        runtime: &N,
+        origin: &Origin,
+    ) -> Result<PooledConnection, String> {
         let opened = match timeout(runtime, CONNECT, self.establish(runtime, origin)).await {
             Some(opened) => opened,
             None => Err("it takes too long".to_owned()),
@@ -49,7 +53,7 @@ impl ConnectPath {
         opened.map_err(|why| format!("cannot connect to {}:{}: {why}", origin.host, origin.port))
     }
 
-    async fn establish<N: NetRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
+    async fn establish<N: ConnectRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
         let (host, port) = self.proxy.as_ref().map_or((&origin.host, origin.port), |it| (&it.host, it.port));
         let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match &self.proxy {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
@@ -65,7 +69,7 @@ impl ConnectPath {
     }
 
     /// Starts HTTP/1.1 on a stream to a server, with TLS if its scheme is `https`.
-    pub(super) async fn start<N: NetRuntime>(
+    pub(super) async fn start<N: ConnectRuntime>(
         &self,
         runtime: &N,
         origin: &Origin,
@@ -79,7 +83,7 @@ impl ConnectPath {
     }
 
     #[cfg(feature = "tls")]
-    async fn secure<N: NetRuntime>(
+    async fn secure<N: ConnectRuntime>(
         &self,
         runtime: &N,
         origin: &Origin,
@@ -98,13 +102,18 @@ impl ConnectPath {
 
     #[cfg(not(feature = "tls"))]
     #[expect(clippy::unused_async, reason = "with the feature `tls` it takes a while")]
-    async fn secure<N: NetRuntime>(&self, _: &N, _: &Origin, _: impl Read + Write) -> Result<PooledConnection, String> {
+    async fn secure<N: ConnectRuntime>(
+        &self,
+        _: &N,
+        _: &Origin,
+        _: impl Read + Write,
+    ) -> Result<PooledConnection, String> {
         Err("there is no encryption without the feature `tls`".to_owned())
     }
 }
 
 /// Starts HTTP/1.1 on a stream.
-async fn handshake<N: NetRuntime>(
+async fn handshake<N: ConnectRuntime>(
     runtime: &N,
     origin: &Origin,
     stream: impl Read + Write + Send + Unpin + 'static,

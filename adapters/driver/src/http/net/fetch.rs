@@ -12,7 +12,7 @@ use crate::{
         net::{
             connect::ConnectPath,
             http1::{ResponseSink, exchange},
-            net_runtime::NetRuntime,
+            net_runtime::ConnectRuntime,
             pool::Pool,
         },
     },
@@ -29,7 +29,7 @@ pub struct FetchClient<N> {
     net: PhantomData<fn() -> N>,
 }
 
-impl<N: NetRuntime> FetchClient<N> {
+impl<N: ConnectRuntime> FetchClient<N> {
     /// Creates a client that trusts the certificates that this system trusts.
     #[must_use]
     pub fn new() -> Self {
@@ -45,13 +45,13 @@ impl<N: NetRuntime> FetchClient<N> {
     }
 }
 
-impl<N: NetRuntime> Default for FetchClient<N> {
+impl<N: ConnectRuntime> Default for FetchClient<N> {
     fn default() -> Self {
         Self::new()
     }
 }
 
-impl<N: NetRuntime> HttpFetch for FetchClient<N> {
+impl<N: ConnectRuntime> HttpFetch for FetchClient<N> {
     fn fetch(&self, request: Request<Vec<u8>>, limit: usize) -> Deferred<io::Result<Response<Vec<u8>>>> {
         let (route, pool) = (self.route.clone(), self.pool.clone());
         Deferred::new(async move {

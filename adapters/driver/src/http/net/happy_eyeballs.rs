@@ -10,19 +10,23 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::http::net::net_runtime::NetRuntime;
+use crate::http::net::net_runtime::ConnectRuntime;
 use crate::runtime::{Timer, unblock};
 
 /// How long an attempt may take before the next address is tried in parallel (RFC 8305, section 5).
 const ATTEMPT_DELAY: Duration = Duration::from_millis(250);
 
 /// Connects to the address of a host that answers first.
-pub(super) async fn happy_eyeballs<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
+pub(super) async fn happy_eyeballs<N: ConnectRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<N::Stream> {
     race(runtime, addresses(runtime, host, port).await?).await
 }
 
 /// Returns the addresses of a host, alternating between the two families (RFC 8305, section 4).
-pub(super) async fn addresses<N: NetRuntime>(runtime: &N, host: &str, port: u16) -> io::Result<VecDeque<SocketAddr>> {
+pub(super) async fn addresses<N: ConnectRuntime>(
+    runtime: &N,
+    host: &str,
+    port: u16,
+) -> io::Result<VecDeque<SocketAddr>> {
     let bare = host.strip_prefix('[').and_then(|host| host.strip_suffix(']')).unwrap_or(host);
     if let Ok(address) = bare.parse::<IpAddr>() {
         return Ok([SocketAddr::new(address, port)].into());
@@ -42,7 +46,7 @@ fn interleave(found: &[SocketAddr]) -> VecDeque<SocketAddr> {
 
 /// Tries the addresses in order, starting the next one after [`ATTEMPT_DELAY`] or a failure. Returns the first
 /// connection, or the last error.
-pub(super) async fn race<N: NetRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
+pub(super) async fn race<N: ConnectRuntime>(runtime: &N, mut addresses: VecDeque<SocketAddr>) -> io::Result<N::Stream> {
     type Attempt<S> = Pin<Box<dyn Future<Output = io::Result<S>> + Send>>;
     let mut attempts: Vec<Attempt<N::Stream>> = Vec::new();
     let mut failed = None;
@@ -82,7 +86,6 @@ pub(super) mod tests {
         cell::Cell,
         future::pending,
         io::ErrorKind,
-        net::TcpListener,
         pin::pin,
         task::{Context, Waker},
     };
@@ -140,9 +143,8 @@ pub(super) mod tests {
         }
     }
 
-    impl NetRuntime for TestRuntime {
+    impl ConnectRuntime for TestRuntime {
         type Stream = MockStream;
-        type Socket = TcpListener;
 
         /// Never connects to port 1, is refused by port 2, and connects to all others.
         async fn connect(address: SocketAddr) -> io::Result<MockStream> {
@@ -152,14 +154,6 @@ pub(super) mod tests {
                 2 => Err(ErrorKind::ConnectionRefused.into()),
                 _ => Ok(MockStream(address)),
             }
-        }
-
-        fn listen(&self, socket: TcpListener) -> io::Result<TcpListener> {
-            Ok(socket)
-        }
-
-        fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(MockStream, SocketAddr)>> {
-            Poll::Pending
         }
     }
 

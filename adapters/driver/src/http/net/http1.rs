@@ -13,7 +13,7 @@ use http_body::Body as _;
 use crate::http::net::{
     connect::ConnectPath,
     error::error_chain,
-    net_runtime::NetRuntime,
+    net_runtime::ConnectRuntime,
     pool::{Origin, Pool, PooledConnection},
     proxy::Proxy,
 };
@@ -29,13 +29,19 @@ pub(super) struct Http1<N> {
     net: PhantomData<fn() -> N>,
 }
 
-impl<N: NetRuntime> Http1<N> {
+impl<N: ConnectRuntime> Http1<N> {
     pub(super) fn new(route: ConnectPath) -> Self {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 }
 
-impl<N: NetRuntime> HttpClient for Http1<N> {
+/// Returns an HTTP client on hyper that connects directly to servers, and keeps connections for further requests.
+#[must_use]
+pub fn direct_client<N: ConnectRuntime>() -> Arc<dyn HttpClient> {
+    Arc::new(Http1::<N>::new(ConnectPath::default()))
+}
+
+impl<N: ConnectRuntime> HttpClient for Http1<N> {
     fn make(
         &self,
         request: Request<Arc<[u8]>>,
@@ -71,7 +77,7 @@ impl ResponseSink for ResponseHandler {
 }
 
 /// Sends a request, and passes on the response except for its end.
-pub(super) async fn exchange<N: NetRuntime>(
+pub(super) async fn exchange<N: ConnectRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
     mut request: Request<Body>,
@@ -110,7 +116,7 @@ pub(super) async fn exchange<N: NetRuntime>(
 
 /// Returns a connection to the pool. The caller has not reported the end of the response yet, so a request that this
 /// end causes can use the connection.
-fn keep<N: NetRuntime>(runtime: &N, pool: &Arc<Pool>, mut connection: PooledConnection) {
+fn keep<N: ConnectRuntime>(runtime: &N, pool: &Arc<Pool>, mut connection: PooledConnection) {
     if connection.sender.is_ready() {
         return pool.keep(connection);
     }

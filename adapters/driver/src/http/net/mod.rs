@@ -21,6 +21,7 @@ pub use auth_transport::NetTransport;
 pub use connector::Connector;
 #[cfg(feature = "auth")]
 pub use fetch::FetchClient;
+pub use http1::direct_client;
 pub use listener::{Listener, serve_http};
-pub use net_runtime::NetRuntime;
+pub use net_runtime::{ConnectRuntime, NetRuntime};
 pub use proxy::Proxy;

@@ -10,16 +10,20 @@ use hyper::rt::{Read, Write};
 
 use crate::runtime::Runtime;
 
-/// A runtime with TCP sockets.
-pub trait NetRuntime: Runtime {
+/// A runtime that connects to TCP sockets.
+pub trait ConnectRuntime: Runtime {
     /// A connection, with the I/O traits of hyper. It has `TCP_NODELAY`, since clients wait for each of the small
     /// chunks of a stream.
     type Stream: Read + Write + Send + Unpin + 'static;
-    /// A listening socket.
-    type Socket: fmt::Debug + Send + Sync + 'static;
 
     /// Connects to an address.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
+}
+
+/// A runtime with TCP sockets, also those that listen.
+pub trait NetRuntime: ConnectRuntime {
+    /// A listening socket.
+    type Socket: fmt::Debug + Send + Sync + 'static;
 
     /// Registers a listening, non-blocking socket with the runtime.
     ///

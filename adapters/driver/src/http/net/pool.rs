@@ -10,14 +10,14 @@ use std::{
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::http::net::net_runtime::NetRuntime;
+use crate::http::net::net_runtime::ConnectRuntime;
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long an idle connection is kept.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many idle connections are kept.
-const MAX_IDLE: usize = 32;
+const MAX_IDLE: usize = 128;
 
 /// The scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -66,7 +66,7 @@ impl Pool {
 
 impl PooledConnection {
     /// Creates a connection. A task of its own drives it until it has ended or was idle for too long.
-    pub(super) fn new<N: NetRuntime>(
+    pub(super) fn new<N: ConnectRuntime>(
         runtime: &N,
         origin: Origin,
         sender: SendRequest<Body>,

@@ -10,7 +10,7 @@ use hyper::{
 };
 use mcp_proto::codec::encode_base64;
 
-use crate::http::net::{error::error_chain, net_runtime::NetRuntime, pool::Origin};
+use crate::http::net::{error::error_chain, net_runtime::ConnectRuntime, pool::Origin};
 use crate::{error::Error, http::body::Body};
 
 /// An HTTP proxy. It forwards requests to servers without TLS, and tunnels connections to servers with TLS (`CONNECT`),
@@ -54,7 +54,7 @@ impl Proxy {
     }
 
     /// Opens a tunnel to a server through the proxy.
-    pub(super) async fn tunnel<N: NetRuntime>(
+    pub(super) async fn tunnel<N: ConnectRuntime>(
         &self,
         runtime: &N,
         origin: &Origin,
