@@ -73,28 +73,29 @@ pub(super) fn read_object<'a, const INDEXED: bool>(
     let start = scanner.position();
     let (mut members, mut seen) = (Indexing::new(index, scanner.left()), Seen::default());
     let (mut tries, mut repeats) = (0, false);
-    let has_members = scanner.open_object(outer)?;
-    while has_members {
-        match repeated.filter(|_| tries < TRIES) {
-            Some(repeated) if scanner.eat_members(repeated.text()) => {
-                seen.add_bits(repeated.names());
-                if INDEXED {
-                    members.add_run(repeated.run(), scanner.left() + repeated.text().len());
+    if scanner.open_object(outer)? {
+        loop {
+            match repeated.filter(|_| tries < TRIES) {
+                Some(repeated) if scanner.eat_members(repeated.text()) => {
+                    seen.add_bits(repeated.names());
+                    if INDEXED {
+                        members.add_run(repeated.run(), scanner.left() + repeated.text().len());
+                    }
+                    (tries, repeats) = (TRIES, true);
                 }
-                (tries, repeats) = (TRIES, true);
-            }
-            _ => {
-                tries += 1;
-                let name = param_name(scanner, &mut seen)?;
-                let from = scanner.left();
-                pass(scanner, name)?;
-                if INDEXED {
-                    members.add(name, [from, scanner.left()]);
+                _ => {
+                    tries += 1;
+                    let name = param_name(scanner, &mut seen)?;
+                    let from = scanner.left();
+                    pass(scanner, name)?;
+                    if INDEXED {
+                        members.add(name, [from, scanner.left()]);
+                    }
                 }
             }
-        }
-        if !scanner.another_member()? {
-            break;
+            if !scanner.another_member()? {
+                break;
+            }
         }
     }
     members.end(scanner.left());
