@@ -21,34 +21,32 @@ const RENEWAL: Duration = Duration::from_secs(5);
 /// The time until a renewal that has failed is tried again.
 const RETRY: Duration = Duration::from_millis(500);
 
-/// The entry of this process. It is renewed from the first session of a store until the last clone of the store is
-/// dropped, and is removed then.
+/// How long a process that has left makes no new entry, although it still writes states of its tasks.
+const LEFT: Duration = Duration::from_secs(600);
+
+/// The entry of this process. It is renewed from the first session or task of a store until the process leaves, or the
+/// last clone of the store is dropped.
 #[derive(Default)]
 pub(super) struct Process {
     /// Random, so that it differs from the names of all other processes.
     name: String,
-    renewal: Mutex<State>,
+    state: Mutex<State>,
 }
 
+/// The state of the entry, and the store without this process.
 #[derive(Default)]
 enum State {
     /// There is no entry yet.
     #[default]
     New,
-    Renewed(Renewal),
+    Renewed(JoinHandle<()>, RedisStore),
     /// The entry was removed, and none is made again.
-    Left,
-}
-
-struct Renewal {
-    task: JoinHandle<()>,
-    /// The store, without this entry.
-    store: RedisStore,
+    Left(RedisStore),
 }
 
 impl Process {
     pub(super) fn new() -> Self {
-        Self { name: format!("{:08x}", Random::default().seed() >> 32), renewal: Mutex::default() }
+        Self { name: format!("{:08x}", Random::default().seed() >> 32), state: Mutex::default() }
     }
 
     pub(super) fn name(&self) -> &str {
@@ -57,8 +55,8 @@ impl Process {
 
     /// Starts to renew the entry, unless that has begun. `store` may be any clone of the store of this process.
     pub(super) fn keep(&self, store: &RedisStore) {
-        let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        if !matches!(*renewal, State::New) {
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        if !matches!(*state, State::New) {
             return;
         }
         let (name, runtime, store) = (self.name.clone(), store.runtime.clone(), store.without_process());
@@ -73,28 +71,30 @@ impl Process {
                 pause = if renewed.run::<i64>(step).await.is_ok() { RENEWAL } else { RETRY };
             }
         });
-        *renewal = State::Renewed(Renewal { task, store });
+        *state = State::Renewed(task, store);
     }
 
-    /// Removes the entry, which is not renewed any more. Returns `None` if there is none.
+    /// Removes the entry, which is not renewed any more. Returns `None` if there was none.
     pub(super) fn leave(&self) -> Option<impl Future<Output = io::Result<i64>> + Send + use<>> {
-        let mut renewal = self.renewal.lock().unwrap_or_else(PoisonError::into_inner);
-        let State::Renewed(Renewal { task, store }) = mem::replace(&mut *renewal, State::Left) else { return None };
-        task.abort();
-        let step = store.step("leave", &self.name);
-        Some(async move {
-            // A renewal that was sent already would make the entry again.
-            let _ = task.await;
-            store.run(step).await
-        })
+        let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let (renewal, store) = match mem::take(&mut *state) {
+            State::New => return None,
+            State::Renewed(renewal, store) => (Some(renewal), store),
+            State::Left(store) => (None, store),
+        };
+        *state = State::Left(store.clone());
+        let mut step = store.step("leave", &self.name);
+        step.add(millis(LEFT));
+        renewal.iter().for_each(JoinHandle::abort);
+        Some(async move { store.run(step).await })
     }
 }
 
 impl Drop for Process {
     fn drop(&mut self) {
-        let runtime = match &*self.renewal.get_mut().unwrap_or_else(PoisonError::into_inner) {
-            State::Renewed(renewal) => renewal.store.runtime.clone(),
-            State::New | State::Left => return,
+        let runtime = match &*self.state.get_mut().unwrap_or_else(PoisonError::into_inner) {
+            State::Renewed(_, store) => store.runtime.clone(),
+            State::New | State::Left(_) => return,
         };
         if let Some(left) = self.leave() {
             runtime.spawn(async move { drop(left.await) });

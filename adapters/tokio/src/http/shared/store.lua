@@ -12,6 +12,7 @@
 --   :e:<id>          the last streams that have ended, the latest first
 --   :o:<id>          the processes of its last parts, by the number of the part
 --   :p:<process>     exists while the process renews it
+--   :l:<process>     exists for some time after the process has left, and no entry of it is made then
 --   :t:<task>        the process of a task, its state, and how often that has changed
 --   :q:<process>     commands that wait for the tasks of a process: task, command
 --   :qb:<process>    their bytes
@@ -31,6 +32,7 @@ local function messages(it) return prefix .. ':m:' .. it end
 local function ended(it) return prefix .. ':e:' .. it end
 local function owners(it) return prefix .. ':o:' .. it end
 local function process(name) return prefix .. ':p:' .. name end
+local function left(name) return prefix .. ':l:' .. name end
 local function used(holder) return prefix .. ':used:' .. holder end
 local function kept(holder) return prefix .. ':kept:' .. holder end
 
@@ -146,9 +148,14 @@ local function lasts(it, holder, life)
     lives(used(holder), life + 60000)
 end
 
+-- Notes that a process runs, unless it has left.
+local function runs(name, lease)
+    if redis.call('EXISTS', left(name)) == 0 then redis.call('SET', process(name), '', 'PX', lease) end
+end
+
 -- Records the process of a part, for as long as the process says that it runs.
 local function owns(it, part, name, lease)
-    redis.call('SET', process(name), '', 'PX', lease)
+    runs(name, lease)
     redis.call('HSET', owners(it), part, name)
     redis.call('HDEL', owners(it), part - PARTS)
 end
@@ -172,7 +179,7 @@ local function command_bytes(name) return prefix .. ':qb:' .. name end
 
 if op == 'task' then
     local name, life, lease, revision, state = ARGV[6], ARGV[7], ARGV[8], tonumber(ARGV[9]), ARGV[10]
-    redis.call('SET', process(name), '', 'PX', lease)
+    runs(name, lease)
     local before = redis.call('HGET', task(id), 'revision')
     if before and tonumber(before) > revision then return 0 end
     redis.call('HSET', task(id), 'process', name, 'revision', ARGV[9], 'state', state)
@@ -300,10 +307,11 @@ elseif op == 'follow' then
     if owner and redis.call('EXISTS', process(owner)) == 0 then return {'ended'} end
     return found
 elseif op == 'renew' then
-    redis.call('SET', process(id), '', 'PX', ARGV[6])
+    runs(id, ARGV[6])
     return 1
 elseif op == 'leave' then
     redis.call('DEL', process(id))
+    redis.call('SET', left(id), '', 'PX', ARGV[6])
     return 1
 elseif op == 'usage' then
     return {redis.call('HLEN', prefix .. ':info'), tonumber(redis.call('GET', prefix .. ':bytes') or '0')}

@@ -113,7 +113,7 @@ impl RedisStore {
     /// Otherwise they know it 30 seconds later.
     ///
     /// A process that ends calls it last, after [`tasks_written`](Self::tasks_written). Its tasks that have not ended
-    /// have failed then. Does nothing if it was called before, or if the process has no sessions and no tasks.
+    /// have failed then. Does nothing if the process has had no sessions and no tasks.
     ///
     /// Dropping it may leave the entry until its lease has ended.
     ///
