@@ -8,6 +8,7 @@ use super::{
     model::{Detail, Effect, Focus, Model, Status, Tab},
     request::{Answer, Request},
     traffic::State,
+    view::question_scroll,
 };
 use crate::{options::EraOption, record::Origin};
 
@@ -297,6 +298,7 @@ impl Model {
 
     /// Takes a key of the answer to a question.
     fn answer_key(&mut self, code: KeyCode) -> Vec<Effect> {
+        let size = self.size;
         let Some(asked) = self.questions.front_mut() else { return Vec::new() };
         let form = &mut asked.form;
         match (code, form.button()) {
@@ -305,6 +307,8 @@ impl Model {
             (KeyCode::Enter, None) => form.step(1),
             (KeyCode::Enter, Some(button)) => return self.answer(button),
             (KeyCode::Esc, _) => return self.finish_question(Answer::Cancel),
+            (KeyCode::PageDown, _) => asked.scroll = question_scroll(asked, size, 1),
+            (KeyCode::PageUp, _) => asked.scroll = question_scroll(asked, size, -1),
             (code, _) => form.take(code),
         }
         Vec::new()

@@ -26,7 +26,10 @@ use super::{
     program::Program,
     request::{Answer, Request},
 };
-use crate::{error::Failed, options::EraOption, target::Target};
+use crate::{error::Failed, options::EraOption, target::Target, text::beginning};
+
+/// The most bytes of the description of an item.
+const MAX_DESCRIPTION: usize = 4 * 1024;
 
 /// The most bytes of the JSON of the items of a list.
 const MAX_ITEM_BYTES: usize = 8 << 20;
@@ -394,7 +397,7 @@ impl Item {
             ItemKind::Template => (text("uriTemplate"), format!("{}\n{}", text("name"), text("description"))),
             ItemKind::Task => (text("taskId"), format!("{}\n{}", text("status"), text("statusMessage"))),
         };
-        Self { kind, name, description, json }
+        Self { kind, name, description: beginning(&description, MAX_DESCRIPTION).to_owned(), json }
     }
 }
 

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     layout::Panes,
     model::{About, Detail, Effect, Focus, Item, ItemKind, Message, Model, Status, Tab},
+    questions::page_text,
     request::{Answer, Question, QuestionKind, Request},
     sighting::{Broken, Observed, Part, Seen, Sighting},
     view,
@@ -371,4 +372,66 @@ fn the_mouse_selects_and_presses() {
         mouse(&mut model, click, 18, 1);
         assert_eq!(model.tab, Tab::Resources);
     }
+}
+
+#[test]
+fn a_second_enter_accepts_no_question() {
+    for (kind, about) in [(QuestionKind::Page, Value::Null), (QuestionKind::Form, json!({"properties": {}}))] {
+        let mut model = connected((80, 24));
+        let question = Question { number: 0, kind, message: "Go on?".into(), about };
+        model.update(Message::Question(question.clone()));
+        assert_eq!(key(&mut model, KeyCode::Enter), [Effect::Answer { question: 0, answer: Answer::Decline }]);
+        model.update(Message::Question(question));
+        key(&mut model, KeyCode::Up);
+        let answer = Answer::Accept(serde_json::Map::new());
+        assert_eq!(key(&mut model, KeyCode::Enter), [Effect::Answer { question: 0, answer }]);
+    }
+}
+
+#[test]
+fn long_questions_are_scrolled_and_say_so() {
+    for size in [(80, 24), (40, 12)] {
+        let mut model = connected(size);
+        let lines: String = (1..=100).map(|line| format!("line {line}.\n")).collect();
+        let message = page_text("https://example.com/consent", &(lines + &"x".repeat(1_000_000)));
+        model.update(Message::Question(Question { number: 0, kind: QuestionKind::Page, message, about: Value::Null }));
+        let drawn = text(&model);
+        for wanted in ["https://example.com/consent", "PgDn", "[ Accept ]", "[ Decline ]"] {
+            assert!(drawn.contains(wanted), "{wanted} in {drawn}");
+        }
+        assert!(!drawn.contains("line 50."));
+        let mut steps = 0;
+        while !text(&model).contains("line 50.") && steps < 100 {
+            key(&mut model, KeyCode::PageDown);
+            steps += 1;
+        }
+        assert!((1..100).contains(&steps), "{steps}");
+        for _ in 0..400 {
+            key(&mut model, KeyCode::PageDown);
+        }
+        assert!(text(&model).contains("bytes in all"), "the text is cut: {}", text(&model));
+        for _ in 0..400 {
+            key(&mut model, KeyCode::PageUp);
+        }
+        assert_eq!(text(&model), drawn);
+    }
+}
+
+#[test]
+fn descriptions_say_that_they_are_cut() {
+    let mut model = connected((80, 24));
+    let items = vec![tool("long", &"a word and another one\n".repeat(100_000))];
+    model.update(Message::Loaded { session: 1, tab: Tab::Tools, items: Ok(items) });
+    let item = model.list().current().expect("an item");
+    assert!(item.description.len() <= 16 * 1024, "{}", item.description.len());
+    assert!(text(&model).contains("[... more]"), "{}", text(&model));
+}
+
+#[test]
+fn fields_show_what_is_before_the_cursor() {
+    let mut model = connected((80, 24));
+    key(&mut model, KeyCode::Enter);
+    // Wide characters: columns are not characters.
+    keys(&mut model, &("漢".repeat(40) + "end"));
+    assert!(text(&model).contains("end]") || text(&model).contains("end "), "{}", text(&model));
 }
