@@ -21,7 +21,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("Enter", "open the form, press a button, open a row"),
     ("Esc", "back"),
     ("/", "search in the pane; Enter keeps the filter, Esc ends it"),
-    ("c", "cancel the selected request, or the newest call"),
+    ("c", "cancel the newest call; in the traffic, that of the row"),
     ("r", "retry the selected request, or the last call"),
     ("l", "load the list again; without a connection, connect again"),
     ("e", "switch the era: connect again with the other revisions"),

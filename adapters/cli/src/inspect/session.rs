@@ -28,6 +28,9 @@ use super::{
 };
 use crate::{error::Failed, options::EraOption, target::Target, text::beginning};
 
+/// The most bytes of the name and of the version of a server: one line shows both.
+const MAX_NAME: usize = 1024;
+
 /// The most bytes of the description of an item.
 const MAX_DESCRIPTION: usize = 4 * 1024;
 
@@ -377,8 +380,8 @@ fn about(client: &Client) -> About {
     let has = |capability| client.capabilities().contains(capability);
     let version = client.version();
     About {
-        name: info.name.clone(),
-        version: info.version.clone(),
+        name: beginning(&info.name, MAX_NAME).to_owned(),
+        version: beginning(&info.version, MAX_NAME).to_owned(),
         revision: version.map(|version| version.as_str().to_owned()).unwrap_or_default(),
         is_modern: version.is_some_and(|version| version.era() == Era::Modern),
         offers: [

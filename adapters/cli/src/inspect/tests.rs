@@ -435,3 +435,14 @@ fn fields_show_what_is_before_the_cursor() {
     keys(&mut model, &("漢".repeat(40) + "end"));
     assert!(text(&model).contains("end]") || text(&model).contains("end "), "{}", text(&model));
 }
+
+#[test]
+fn addresses_of_templates_have_no_control_characters() {
+    let mut model = connected((80, 24));
+    let template = json!({"uriTemplate": "shop://\u{1b}[2J\n{name}", "name": "x"});
+    let items = vec![Item::new(ItemKind::Template, template)];
+    model.update(Message::Loaded { session: 1, tab: Tab::Resources, items: Ok(items) });
+    keys(&mut model, "2");
+    let Detail::Item(form) = &model.detail else { panic!("{:?}", model.detail) };
+    assert_eq!(form.fields[0].line.text(), "shop://[2J{name}");
+}
