@@ -304,12 +304,20 @@ impl Model {
         match (code, form.button()) {
             (KeyCode::Tab | KeyCode::Down, _) => form.step(1),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(-1),
-            (KeyCode::Enter, None) => form.step(1),
+            (KeyCode::Enter, None) => {
+                form.step(1);
+                // Keys that were pressed for something else accept nothing.
+                let is_untouched = form.button() == Some(0) && !asked.is_touched;
+                form.step(isize::from(is_untouched));
+            }
             (KeyCode::Enter, Some(button)) => return self.answer(button),
             (KeyCode::Esc, _) => return self.finish_question(Answer::Cancel),
             (KeyCode::PageDown, _) => asked.scroll = question_scroll(asked, size, 1),
             (KeyCode::PageUp, _) => asked.scroll = question_scroll(asked, size, -1),
-            (code, _) => form.take(code),
+            (code, button) => {
+                asked.is_touched |= button.is_none();
+                form.take(code);
+            }
         }
         Vec::new()
     }

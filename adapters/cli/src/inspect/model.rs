@@ -203,6 +203,8 @@ pub(crate) struct Asked {
     pub(crate) form: Form,
     /// The first line of the text that is shown.
     pub(crate) scroll: usize,
+    /// Whether the user has edited a field.
+    pub(crate) is_touched: bool,
 }
 
 /// The state.
@@ -398,7 +400,7 @@ impl Model {
             question.message.truncate(cut);
             question.message += &mark;
         }
-        self.questions.push_back(Asked { question, form, scroll: 0 });
+        self.questions.push_back(Asked { question, form, scroll: 0, is_touched: false });
         Vec::new()
     }
 
@@ -413,6 +415,7 @@ impl Model {
 
     fn paste(&mut self, text: &str) {
         if let Some(asked) = self.questions.front_mut() {
+            asked.is_touched = true;
             asked.form.paste(text);
         } else if let Some(line) = &mut self.search {
             line.insert(text);

@@ -389,6 +389,28 @@ fn a_second_enter_accepts_no_question() {
 }
 
 #[test]
+fn repeated_enters_send_no_form_that_was_not_filled_in() {
+    let about = json!({"properties": {"news": {"type": "boolean"}, "name": {"type": "string"}}});
+    for (kind, typed) in
+        [(QuestionKind::Form, ""), (QuestionKind::Sampling, ""), (QuestionKind::Form, "x"), (QuestionKind::Form, "\n")]
+    {
+        let mut model = connected((80, 24));
+        let question = Question { number: 0, kind, message: "Go on?".into(), about: about.clone() };
+        model.update(Message::Question(question));
+        match typed {
+            "\n" => drop(model.update(Message::Paste("Ada".into()))),
+            typed => drop(keys(&mut model, typed)),
+        }
+        let mut effects = Vec::new();
+        for _ in 0..3 {
+            effects.extend(key(&mut model, KeyCode::Enter));
+        }
+        let is_declined = effects == [Effect::Answer { question: 0, answer: Answer::Decline }];
+        assert_eq!(is_declined, typed.is_empty(), "{kind:?} {typed:?} {effects:?}");
+    }
+}
+
+#[test]
 fn long_questions_are_scrolled_and_say_so() {
     for size in [(80, 24), (40, 12)] {
         let mut model = connected(size);
