@@ -432,10 +432,28 @@ fn long_questions_are_scrolled_and_say_so() {
             key(&mut model, KeyCode::PageDown);
         }
         assert!(text(&model).contains("bytes in all"), "the text is cut: {}", text(&model));
+        model.update(Message::Resize(200, 60));
+        assert!(text(&model).contains("bytes in all"), "{}", text(&model));
+        model.update(Message::Resize(size.0, size.1));
         for _ in 0..400 {
             key(&mut model, KeyCode::PageUp);
         }
         assert_eq!(text(&model), drawn);
+    }
+}
+
+#[test]
+fn questions_with_many_fields_show_their_text() {
+    for size in [(80, 24), (40, 12), (79, 13)] {
+        let mut model = connected(size);
+        let fields = (0..50).map(|field| (format!("field{field}"), json!({"type": "string"})));
+        let about = json!({"properties": Value::Object(fields.collect())});
+        let message = "First line.\n".to_owned() + &"Another line.\n".repeat(100);
+        model.update(Message::Question(Question { number: 0, kind: QuestionKind::Form, message, about }));
+        let drawn = text(&model);
+        for wanted in ["First line.", "PgDn", "field0"] {
+            assert!(drawn.contains(wanted), "{wanted} in {drawn}");
+        }
     }
 }
 

@@ -86,8 +86,8 @@ fn tabs(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Line::from(spans), area);
 }
 
-/// Returns a line. All texts go through it: those of servers were cleaned before. What draws leaves out control
-/// characters, too, but not those that change the direction.
+/// Returns a line of a text that was cleaned, if it is one of the server. The terminal library leaves out control
+/// characters as well, but not those that change the direction.
 fn line<'a>(text: impl Into<Cow<'a, str>>, style: Style) -> Line<'a> {
     let text = text.into();
     debug_assert!(is_clean(&text), "a text that was not cleaned: {text:?}");
@@ -403,7 +403,9 @@ fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
 pub(super) fn question_lines(asked: &Asked, size: (u16, u16)) -> FormLines {
     let (mut lines, room) = question_text(asked, size);
     if lines.len() > room {
-        let (first, len) = (asked.scroll, lines.len());
+        let len = lines.len();
+        // The size may have changed since.
+        let first = asked.scroll.min(len - (room - 1));
         lines = lines.into_iter().skip(first).take(room - 1).collect();
         lines.push(format!("[{}-{} of {len}: PgUp PgDn]", first + 1, first + lines.len()));
     }
@@ -417,9 +419,12 @@ fn question_columns(size: (u16, u16)) -> usize {
 /// Returns all lines of the text of a question, and how many there is room for.
 fn question_text(asked: &Asked, size: (u16, u16)) -> (Vec<String>, usize) {
     let lines = text_lines(&asked.question.message, question_columns(size));
-    // Some lines are left for the fields, and the buttons are always shown.
-    let form = 1 + asked.form.buttons.len() + (2 * asked.form.fields.len()).min(6);
-    (lines, usize::from(size.1).saturating_sub(4 + form).max(MIN_QUESTION))
+    let inside = usize::from(size.1).saturating_sub(4);
+    // An empty line, the fields, and the lines for a description and an error.
+    let fields = if asked.form.fields.is_empty() { 1 } else { 3 + asked.form.fields.len() };
+    // Half of the box, so that the text is shown as long as the first field is selected.
+    let room = inside.saturating_sub(fields + asked.form.buttons.len()).max(inside / 2 - 1);
+    (lines, room.max(MIN_QUESTION))
 }
 
 /// Returns the first line of a question that is shown, after pages down or up.
