@@ -270,6 +270,7 @@ pub(crate) enum Body {
     /// One message. `may_be_other`: it may also be something else, such as the error of a proxy.
     Json {
         body: Vec<u8>,
+        is_too_long: bool,
         may_be_other: bool,
     },
     Events(Box<SseDecoder>),
@@ -283,7 +284,7 @@ impl Body {
     pub(crate) fn of(content_type: &str, is_answer: bool) -> Self {
         match content_type.split(';').next().unwrap_or_default().trim() {
             it if it.eq_ignore_ascii_case("application/json") => {
-                Self::Json { body: Vec::new(), may_be_other: !is_answer }
+                Self::Json { body: Vec::new(), is_too_long: false, may_be_other: !is_answer }
             }
             it if it.eq_ignore_ascii_case("text/event-stream") => Self::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
             _ => Self::Other,
@@ -292,8 +293,9 @@ impl Body {
 
     pub(crate) fn feed(&mut self, observer: &Observer, mut chunk: &[u8]) {
         match self {
-            Self::Json { body, .. } => {
+            Self::Json { body, is_too_long, .. } => {
                 let room = MAX_MESSAGE.saturating_sub(body.len());
+                *is_too_long |= chunk.len() > room;
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             }
             Self::Events(decoder) => {
@@ -312,7 +314,11 @@ impl Body {
     }
 
     pub(crate) fn end(&mut self, observer: &Observer) {
-        let Self::Json { body, may_be_other } = self else { return };
+        let Self::Json { body, is_too_long, may_be_other } = self else { return };
+        if *is_too_long {
+            // Half a message is none.
+            return observer.event("a body of more than 16 MiB".into());
+        }
         let is_message = |body: &[u8]| str::from_utf8(body).is_ok_and(|text| Wire::parse(text, DEPTH).is_ok());
         if !body.is_empty() && (!*may_be_other || is_message(body)) {
             observer.message(Origin::Server, body, FrameEnd::Complete);
@@ -458,6 +464,18 @@ mod tests {
         });
         assert!(numbers.eq(0..7), "{seen:?}");
         assert_eq!(rules(&seen), []);
+    }
+
+    #[test]
+    fn bodies_that_are_too_long_are_told() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
+        let mut reader = Body::of("application/json", true);
+        for _ in 0..=MAX_MESSAGE >> 20 {
+            reader.feed(&observer, &vec![b' '; 1 << 20]);
+        }
+        reader.end(&observer);
+        assert_eq!(seen(&inbox), [Seen::Event("a body of more than 16 MiB".into())]);
     }
 
     #[test]
