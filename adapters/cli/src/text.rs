@@ -32,6 +32,17 @@ pub(crate) fn rows(text: &str, most: usize) -> Vec<String> {
     text.split('\n').take(most).map(row).collect()
 }
 
+/// Returns the beginning of a text, of at most `most` bytes.
+pub(crate) fn beginning(text: &str, most: usize) -> &str {
+    let end = (0..=most.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default();
+    &text[..end]
+}
+
+/// Whether a text can be written to a terminal within a line.
+pub(crate) fn is_clean(text: &str) -> bool {
+    !text.chars().any(|letter| letter.is_control() || is_break_or_direction(letter))
+}
+
 /// Whether a character breaks a line, or changes the direction of a text.
 pub(crate) const fn is_break_or_direction(letter: char) -> bool {
     matches!(letter,
@@ -47,6 +58,11 @@ mod tests {
         let text = "a\u{1b}[2J\tb\r\nc\u{9b}\u{202e}d\n";
         assert_eq!(rows(text, 9), ["a\u{fffd}[2J    b", "c\u{fffd}\u{fffd}d", ""]);
         assert_eq!(rows(text, 1).len(), 1);
+    }
+
+    #[test]
+    fn beginnings_end_between_characters() {
+        assert_eq!((beginning("aä", 2), beginning("aä", 3), beginning("ä", 1)), ("a", "aä", ""));
     }
 
     #[test]

@@ -1,16 +1,21 @@
 //! Forms: the arguments of a tool by its input schema, those of a prompt, and what a server asks for.
 
+use std::collections::HashSet;
+
 use crossterm::event::KeyCode;
 use serde_json::{Map, Value};
 
 use super::line::Line;
 use crate::{
     arguments,
-    text::{one_line, rows},
+    text::{beginning, one_line, rows},
 };
 
 /// The most fields of a form, and the most choices of a field. Others are left out.
 const MAX_FIELDS: usize = 200;
+
+/// The most bytes of the description of a field: one line of it is shown.
+const MAX_DESCRIPTION: usize = 1024;
 
 /// A form.
 #[derive(Clone, Debug)]
@@ -50,11 +55,11 @@ pub(crate) enum Kind {
 impl Form {
     /// Creates the form of a JSON Schema of an object.
     pub(crate) fn of_schema(schema: &Value, buttons: &'static [&'static str]) -> Self {
-        let required: Vec<_> =
-            schema.get("required").and_then(Value::as_array).into_iter().flatten().filter_map(Value::as_str).collect();
+        let required = schema.get("required").and_then(Value::as_array).into_iter().flatten();
+        let required: HashSet<_> = required.filter_map(Value::as_str).collect();
         let properties = schema.get("properties").and_then(Value::as_object);
         let fields = properties.into_iter().flatten().take(MAX_FIELDS);
-        let fields = fields.map(|(name, property)| Field::of_property(name, property, required.contains(&&**name)));
+        let fields = fields.map(|(name, property)| Field::of_property(name, property, required.contains(&**name)));
         let mut fields: Vec<_> = fields.collect();
         // The order of the schema is not known: objects of JSON have none here.
         fields.sort_by_key(|field| !field.is_required);
@@ -160,8 +165,8 @@ impl Field {
             (Kind::Choice { values, chosen }, Some(default)) => {
                 *chosen = values.iter().position(|(value, _)| value == default);
             }
-            (Kind::Text, Some(Value::String(default))) => field.line = Line::new(without_controls(default)),
-            (_, Some(default)) => field.line = Line::new(without_controls(&default.to_string())),
+            (Kind::Text, Some(Value::String(default))) => field.line = Line::whole(default).unwrap_or_default(),
+            (_, Some(default)) => field.line = Line::whole(&default.to_string()).unwrap_or_default(),
         }
         field
     }
@@ -233,11 +238,7 @@ impl Kind {
 }
 
 fn first_line(text: &str) -> String {
-    rows(text, 1).into_iter().next().unwrap_or_default()
-}
-
-fn without_controls(text: &str) -> String {
-    text.chars().filter(|letter| !letter.is_control()).collect()
+    rows(beginning(text, MAX_DESCRIPTION), 1).into_iter().next().unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -348,5 +349,20 @@ mod tests {
         }
         form.step(9);
         assert_eq!(form.button(), Some(0));
+    }
+
+    #[test]
+    fn texts_of_a_schema_are_bounded() {
+        let bad = "\u{200b}".repeat(1_000_000) + &"a".repeat(300);
+        let property = json!({"type": "string", "default": bad, "description": bad});
+        let schema = json!({"properties": {"a": property, "b": {"default": [bad]}}});
+        let mut form = Form::of_schema(&schema, BUTTONS);
+        for field in &form.fields {
+            assert!(field.line.text().len() <= 64 * 1024 && field.description.len() <= 4 * 1024);
+        }
+        // Half a value is none.
+        assert_eq!(form.values(), Some(Map::new()));
+        let prompt = json!({"arguments": [{"name": "a", "description": bad}]});
+        assert!(Form::of_prompt(&prompt, BUTTONS).fields[0].description.len() <= 4 * 1024);
     }
 }

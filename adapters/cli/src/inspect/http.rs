@@ -120,7 +120,7 @@ impl Exchange {
                 observer.event(format!("HTTP {} for {method} {path}", head.status.as_u16()));
             }
             response.head(&head);
-            self.read(&head, content, &mut response)
+            self.read(&head, content, is_message, &mut response)
         });
         let was_running = self.state.update(|state| state.finish(State::Ended));
         if was_running && done.is_ok() {
@@ -156,9 +156,10 @@ impl Exchange {
     }
 
     /// Passes the body on as it arrives, after it was seen.
-    fn read(&self, head: &Parts, body: ureq::Body, response: &mut ResponseHandler) -> io::Result<()> {
+    fn read(&self, head: &Parts, body: ureq::Body, is_message: bool, response: &mut ResponseHandler) -> io::Result<()> {
+        let is_answer = is_message && head.status.is_success();
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
-        let (mut seen, mut body, mut chunk) = (Body::of(content_type), body.into_reader(), vec![0; CHUNK]);
+        let (mut seen, mut body, mut chunk) = (Body::of(content_type, is_answer), body.into_reader(), vec![0; CHUNK]);
         loop {
             match body.read(&mut chunk) {
                 Ok(0) => {

@@ -8,6 +8,7 @@ use super::{
     model::{Detail, Effect, Focus, Model, Status, Tab},
     request::{Answer, Request},
     traffic::State,
+    view::question_scroll,
 };
 use crate::{options::EraOption, record::Origin};
 
@@ -20,7 +21,7 @@ pub(crate) const HELP: &[(&str, &str)] = &[
     ("Enter", "open the form, press a button, open a row"),
     ("Esc", "back"),
     ("/", "search in the pane; Enter keeps the filter, Esc ends it"),
-    ("c", "cancel the selected request, or the newest call"),
+    ("c", "cancel the newest call; in the traffic, that of the row"),
     ("r", "retry the selected request, or the last call"),
     ("l", "load the list again; without a connection, connect again"),
     ("e", "switch the era: connect again with the other revisions"),
@@ -297,15 +298,26 @@ impl Model {
 
     /// Takes a key of the answer to a question.
     fn answer_key(&mut self, code: KeyCode) -> Vec<Effect> {
+        let size = self.size;
         let Some(asked) = self.questions.front_mut() else { return Vec::new() };
         let form = &mut asked.form;
         match (code, form.button()) {
             (KeyCode::Tab | KeyCode::Down, _) => form.step(1),
             (KeyCode::BackTab | KeyCode::Up, _) => form.step(-1),
-            (KeyCode::Enter, None) => form.step(1),
+            (KeyCode::Enter, None) => {
+                form.step(1);
+                // Keys that were pressed for something else accept nothing.
+                let is_untouched = form.button() == Some(0) && !asked.is_touched;
+                form.step(isize::from(is_untouched));
+            }
             (KeyCode::Enter, Some(button)) => return self.answer(button),
             (KeyCode::Esc, _) => return self.finish_question(Answer::Cancel),
-            (code, _) => form.take(code),
+            (KeyCode::PageDown, _) => asked.scroll = question_scroll(asked, size, 1),
+            (KeyCode::PageUp, _) => asked.scroll = question_scroll(asked, size, -1),
+            (code, button) => {
+                asked.is_touched |= button.is_none();
+                form.take(code);
+            }
         }
         Vec::new()
     }

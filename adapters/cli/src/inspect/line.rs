@@ -14,9 +14,18 @@ pub(crate) struct Line {
 }
 
 impl Line {
-    pub(crate) fn new(text: impl Into<String>) -> Self {
-        let text = text.into();
-        Self { cursor: text.len(), text }
+    /// Creates a line, as much of it as there is room for.
+    pub(crate) fn new(text: &str) -> Self {
+        let mut line = Self::default();
+        line.insert(text);
+        line
+    }
+
+    /// Creates a line of a text without control characters, unless it is too long: half a value is none.
+    pub(crate) fn whole(text: &str) -> Option<Self> {
+        let line = Self::new(text);
+        let len: usize = text.chars().filter(|letter| !letter.is_control()).map(char::len_utf8).sum();
+        (len == line.text.len()).then_some(line)
     }
 
     pub(crate) fn text(&self) -> &str {
@@ -28,15 +37,22 @@ impl Line {
         &self.text[..self.cursor]
     }
 
+    /// Returns the text from the cursor on.
+    pub(crate) fn after(&self) -> &str {
+        &self.text[self.cursor..]
+    }
+
     /// Inserts text without control characters, as much as there is room for.
     pub(crate) fn insert(&mut self, text: &str) {
+        let mut added = String::new();
         for letter in text.chars().filter(|letter| !letter.is_control()) {
-            if self.text.len() + letter.len_utf8() > MAX_LINE {
-                return;
+            if self.text.len() + added.len() + letter.len_utf8() > MAX_LINE {
+                break;
             }
-            self.text.insert(self.cursor, letter);
-            self.cursor += letter.len_utf8();
+            added.push(letter);
         }
+        self.text.insert_str(self.cursor, &added);
+        self.cursor += added.len();
     }
 
     /// Takes a key. Returns whether it is one that edits.

@@ -13,10 +13,13 @@ use super::{
     sighting::{Seen, Sighting},
     traffic::{Traffic, contains},
 };
-use crate::options::EraOption;
+use crate::{options::EraOption, text::beginning};
 
 /// The most questions that wait for the user. Others are declined.
 const MAX_QUESTIONS: usize = 16;
+
+/// The most bytes of the text of a question.
+const MAX_QUESTION: usize = 16 * 1024;
 
 /// The most items of a list that are kept.
 pub(crate) const MAX_ITEMS: usize = 5_000;
@@ -198,6 +201,10 @@ pub(crate) struct Call {
 pub(crate) struct Asked {
     pub(crate) question: Question,
     pub(crate) form: Form,
+    /// The first line of the text that is shown.
+    pub(crate) scroll: usize,
+    /// Whether the user has edited a field.
+    pub(crate) is_touched: bool,
 }
 
 /// The state.
@@ -371,11 +378,11 @@ impl Model {
         }
     }
 
-    fn ask(&mut self, question: Question) -> Vec<Effect> {
+    fn ask(&mut self, mut question: Question) -> Vec<Effect> {
         if self.questions.len() == MAX_QUESTIONS {
             return vec![Effect::Answer { question: question.number, answer: Answer::Decline }];
         }
-        let form = match question.kind {
+        let mut form = match question.kind {
             QuestionKind::Form => Form::of_schema(&question.about, &["Send", "Decline"]),
             QuestionKind::Page => Form::of_fields(Vec::new(), &["Accept", "Decline"]),
             QuestionKind::Sampling => {
@@ -383,7 +390,17 @@ impl Model {
                 Form::of_fields(vec![field], &["Send", "Decline"])
             }
         };
-        self.questions.push_back(Asked { question, form });
+        if form.fields.is_empty() {
+            // A key that was pressed for something else accepts nothing.
+            form.selected = 1;
+        }
+        let cut = beginning(&question.message, MAX_QUESTION).len();
+        if cut < question.message.len() {
+            let mark = format!("\n[... {} bytes in all]", question.message.len());
+            question.message.truncate(cut);
+            question.message += &mark;
+        }
+        self.questions.push_back(Asked { question, form, scroll: 0, is_touched: false });
         Vec::new()
     }
 
@@ -398,6 +415,7 @@ impl Model {
 
     fn paste(&mut self, text: &str) {
         if let Some(asked) = self.questions.front_mut() {
+            asked.is_touched = true;
             asked.form.paste(text);
         } else if let Some(line) = &mut self.search {
             line.insert(text);
@@ -434,7 +452,7 @@ impl Model {
             ItemKind::Resource => Form::of_fields(Vec::new(), &["Read", "Subscribe"]),
             ItemKind::Template => {
                 let mut field = Field::text("uri", "replace the variables in braces", true);
-                field.line = Line::new(item.name.clone());
+                field.line = Line::new(&item.name);
                 Form::of_fields(vec![field], &["Read", "Subscribe"])
             }
             ItemKind::Task => Form::of_fields(Vec::new(), &["Result", "Cancel the task"]),

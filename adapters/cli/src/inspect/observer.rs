@@ -24,11 +24,8 @@ use crate::{
     replay::{Finding, Judge, Setup},
 };
 
-/// The longest message.
+/// The longest message: as long as the connection takes, so that each request whose response is judged was judged, too.
 const MAX_MESSAGE: usize = 16 << 20;
-
-/// The longest message that is judged.
-const MAX_JUDGED: usize = 4 << 20;
 
 /// The deepest nesting of JSON.
 const DEPTH: u32 = 128;
@@ -63,16 +60,12 @@ struct Inner {
     session: u32,
     /// Whether the connection is over HTTP: rules of standard streams do not hold.
     is_http: bool,
-    state: Mutex<State>,
+    /// The number of the next message.
+    number: Arc<Mutex<u64>>,
+    judge: Mutex<JudgeState>,
 }
 
 /// The judge, when the handshake is known.
-#[derive(Debug)]
-struct State {
-    number: u64,
-    judge: JudgeState,
-}
-
 #[derive(Debug)]
 enum JudgeState {
     Waiting(Box<Waiting>),
@@ -91,8 +84,16 @@ struct Waiting {
 
 impl Observer {
     pub(crate) fn new(inbox: Arc<Inbox>, clock: Clock, session: u32, is_http: bool) -> Self {
-        let judge = JudgeState::Waiting(Box::default());
-        Self(Arc::new(Inner { inbox, clock, session, is_http, state: Mutex::new(State { number: 0, judge }) }))
+        let (number, judge) = (Arc::default(), Mutex::new(JudgeState::Waiting(Box::default())));
+        Self(Arc::new(Inner { inbox, clock, session, is_http, number, judge }))
+    }
+
+    /// Returns an observer of another program of the same connection: ids begin again with it, and what the one before
+    /// writes late does not concern it.
+    pub(crate) fn of_program(&self) -> Self {
+        let Inner { inbox, clock, session, is_http, number, .. } = &*self.0;
+        let (inbox, number, judge) = (inbox.clone(), number.clone(), Mutex::new(JudgeState::Waiting(Box::default())));
+        Self(Arc::new(Inner { inbox, clock: *clock, session: *session, is_http: *is_http, number, judge }))
     }
 
     fn send(&self, at: u64, what: Seen) {
@@ -114,9 +115,7 @@ impl Observer {
     /// Sees a message, and judges it.
     pub(crate) fn message(&self, from: Origin, bytes: &[u8], end: FrameEnd) {
         let (number, at) = self.show(from, bytes);
-        if bytes.len() <= MAX_JUDGED {
-            self.judge(number, Line { at, from, bytes: bytes.to_vec(), end });
-        }
+        self.judge(number, Line { at, from, bytes: bytes.to_vec(), end });
     }
 
     /// Shows a message. Returns its number and the time.
@@ -124,21 +123,21 @@ impl Observer {
         let at = self.0.clock.now();
         let (text, is_cut) = beginning(bytes);
         let parts = parts(bytes);
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
-        let number = state.number;
-        state.number += 1;
+        let mut next = self.0.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let number = *next;
+        *next += 1;
         // Under the lock, so that messages are in the order of their numbers.
         self.send(at, Seen::Message(Observed { number, from, size: bytes.len(), text, is_cut, parts }));
         (number, at)
     }
 
     fn judge(&self, number: u64, line: Line) {
-        let mut state = self.0.state.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut state = self.0.judge.lock().unwrap_or_else(PoisonError::into_inner);
         // The server has lost the session: ids begin again, and requests are sent again.
-        if self.0.is_http && matches!(state.judge, JudgeState::Judging(_)) && is_initialize(&line) {
-            state.judge = JudgeState::Waiting(Box::default());
+        if self.0.is_http && matches!(*state, JudgeState::Judging(_)) && is_initialize(&line) {
+            *state = JudgeState::Waiting(Box::default());
         }
-        match &mut state.judge {
+        match &mut *state {
             JudgeState::Judging(judge) => {
                 let findings = judge.take(&line).findings;
                 self.report(number, findings);
@@ -154,7 +153,7 @@ impl Observer {
                         let findings = judge.take(line).findings;
                         self.report(*number, findings);
                     }
-                    state.judge = JudgeState::Judging(Box::new(judge));
+                    *state = JudgeState::Judging(Box::new(judge));
                 }
             }
         }
@@ -268,18 +267,25 @@ impl Lines {
 /// The messages in the body of an HTTP response.
 #[derive(Debug)]
 pub(crate) enum Body {
-    /// One message.
-    Json(Vec<u8>),
+    /// One message. `may_be_other`: it may also be something else, such as the error of a proxy.
+    Json {
+        body: Vec<u8>,
+        is_too_long: bool,
+        may_be_other: bool,
+    },
     Events(Box<SseDecoder>),
     /// Anything else.
     Other,
 }
 
 impl Body {
-    /// Creates the reader of a body of a media type.
-    pub(crate) fn of(content_type: &str) -> Self {
+    /// Creates the reader of a body of a media type. `is_answer`: it is that of a successful response to a message, which
+    /// is a message, too.
+    pub(crate) fn of(content_type: &str, is_answer: bool) -> Self {
         match content_type.split(';').next().unwrap_or_default().trim() {
-            it if it.eq_ignore_ascii_case("application/json") => Self::Json(Vec::new()),
+            it if it.eq_ignore_ascii_case("application/json") => {
+                Self::Json { body: Vec::new(), is_too_long: false, may_be_other: !is_answer }
+            }
             it if it.eq_ignore_ascii_case("text/event-stream") => Self::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
             _ => Self::Other,
         }
@@ -287,8 +293,9 @@ impl Body {
 
     pub(crate) fn feed(&mut self, observer: &Observer, mut chunk: &[u8]) {
         match self {
-            Self::Json(body) => {
+            Self::Json { body, is_too_long, .. } => {
                 let room = MAX_MESSAGE.saturating_sub(body.len());
+                *is_too_long |= chunk.len() > room;
                 body.extend_from_slice(&chunk[..chunk.len().min(room)]);
             }
             Self::Events(decoder) => {
@@ -307,12 +314,16 @@ impl Body {
     }
 
     pub(crate) fn end(&mut self, observer: &Observer) {
-        if let Self::Json(body) = self
-            && !body.is_empty()
-        {
-            observer.message(Origin::Server, body, FrameEnd::Complete);
-            body.clear();
+        let Self::Json { body, is_too_long, may_be_other } = self else { return };
+        if *is_too_long {
+            // Half a message is none.
+            return observer.event("a body of more than 16 MiB".into());
         }
+        let is_message = |body: &[u8]| str::from_utf8(body).is_ok_and(|text| Wire::parse(text, DEPTH).is_ok());
+        if !body.is_empty() && (!*may_be_other || is_message(body)) {
+            observer.message(Origin::Server, body, FrameEnd::Complete);
+        }
+        body.clear();
     }
 }
 
@@ -365,11 +376,11 @@ mod tests {
         let inbox = Arc::new(Inbox::default());
         let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
         observer.message(Origin::Client, INITIALIZE.as_bytes(), FrameEnd::Complete);
-        let mut body = Body::of("application/json; charset=utf-8");
+        let mut body = Body::of("application/json; charset=utf-8", true);
         body.feed(&observer, &RESULT.as_bytes()[..40]);
         body.feed(&observer, &RESULT.as_bytes()[40..]);
         body.end(&observer);
-        let mut events = Body::of("Text/Event-Stream");
+        let mut events = Body::of("Text/Event-Stream", true);
         events.feed(&observer, b"id: 1\ndata:\n\ndata: noi");
         events.feed(&observer, b"se\n\n");
         assert_eq!(rules(&seen(&inbox)), [(2, None)]);
@@ -404,5 +415,85 @@ mod tests {
             server.feed(b"noise\n");
         }
         assert_eq!(rules(&seen(&inbox)).len(), MAX_WAITING);
+    }
+
+    #[test]
+    fn long_messages_are_judged() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
+        let long = "x".repeat(5 << 20);
+        let call = format!(
+            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"a","arguments":{{"x":"{long}"}}}}}}"#
+        );
+        let result = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[]}}"#;
+        for (from, text) in [
+            (Origin::Client, INITIALIZE),
+            (Origin::Server, RESULT),
+            (Origin::Client, READY),
+            (Origin::Client, &call),
+            (Origin::Server, result),
+        ] {
+            observer.message(from, text.as_bytes(), FrameEnd::Complete);
+        }
+        let seen = rules(&seen(&inbox));
+        assert!(seen.is_empty(), "{seen:?}");
+    }
+
+    #[test]
+    fn programs_that_are_started_again_begin_again() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
+        let (first, second) = (observer.of_program(), observer.of_program());
+        let discover = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{}}}"#;
+        let refused = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+        first.message(Origin::Client, discover.as_bytes(), FrameEnd::Complete);
+        for (from, text) in [(Origin::Client, INITIALIZE), (Origin::Server, RESULT), (Origin::Client, READY)] {
+            second.message(from, text.as_bytes(), FrameEnd::Complete);
+        }
+        // What the first one writes late is its own.
+        first.message(Origin::Server, refused.as_bytes(), FrameEnd::Complete);
+        let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
+        let tools = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}"#;
+        for (from, text) in [(Origin::Client, list), (Origin::Server, tools)] {
+            second.message(from, text.as_bytes(), FrameEnd::Complete);
+        }
+        let seen = seen(&inbox);
+        let numbers = seen.iter().filter_map(|seen| match seen {
+            Seen::Message(observed) => Some(observed.number),
+            _ => None,
+        });
+        assert!(numbers.eq(0..7), "{seen:?}");
+        assert_eq!(rules(&seen), []);
+    }
+
+    #[test]
+    fn bodies_that_are_too_long_are_told() {
+        let inbox = Arc::new(Inbox::default());
+        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
+        let mut reader = Body::of("application/json", true);
+        for _ in 0..=MAX_MESSAGE >> 20 {
+            reader.feed(&observer, &vec![b' '; 1 << 20]);
+        }
+        reader.end(&observer);
+        assert_eq!(seen(&inbox), [Seen::Event("a body of more than 16 MiB".into())]);
+    }
+
+    #[test]
+    fn bodies_of_errors_need_not_be_messages() {
+        let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
+        for (body, is_answer, expected) in [
+            (r#"{"detail":"Method Not Allowed"}"#, false, 0),
+            (r#"{"error":"invalid_token"}"#, false, 0),
+            ("[1]", false, 0),
+            (error, false, 1),
+            (r#"{"detail":"no message"}"#, true, 1),
+        ] {
+            let inbox = Arc::new(Inbox::default());
+            let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
+            let mut reader = Body::of("application/json", is_answer);
+            reader.feed(&observer, body.as_bytes());
+            reader.end(&observer);
+            assert_eq!(seen(&inbox).len(), expected, "{body}");
+        }
     }
 }

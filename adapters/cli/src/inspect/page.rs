@@ -1,5 +1,7 @@
 //! Texts of several lines: results, messages and help, wrapped for a pane.
 
+use std::io;
+
 use serde_json::Value;
 
 use super::traffic::{Row, State, Text};
@@ -11,11 +13,19 @@ const MAX_LINES: usize = 2_000;
 /// The most bytes of a text on a page.
 const MAX_BYTES: usize = 64 * 1024;
 
+/// The most bytes of a page.
+const MAX_PAGE: usize = 256 * 1024;
+
+/// The most characters for each column: some characters have no width.
+const MAX_LETTERS: usize = 8;
+
 /// A page.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Page {
     pub(crate) title: String,
     pub(crate) lines: Vec<PageLine>,
+    /// The bytes of the lines.
+    bytes: usize,
 }
 
 /// A line of a page.
@@ -34,19 +44,43 @@ pub(crate) enum LineKind {
 
 impl Page {
     pub(crate) fn new(title: &str) -> Self {
-        Self { title: text::one_line(title), lines: Vec::new() }
+        Self { title: text::one_line(title), ..Self::default() }
     }
 
     /// Adds the lines of a text, as far as there is room.
     pub(crate) fn add(&mut self, kind: LineKind, content: &str) {
-        let end = (0..=content.len().min(MAX_BYTES)).rev().find(|at| content.is_char_boundary(*at)).unwrap_or_default();
-        let room = MAX_LINES.saturating_sub(self.lines.len());
-        let lines = text::rows(&content[..end], room);
+        let cut = text::beginning(content, MAX_BYTES);
+        self.add_lines(kind, cut);
+        if cut.len() < content.len() {
+            self.add_lines(LineKind::Heading, &format!("[... {} bytes in all]", content.len()));
+        }
+    }
+
+    /// Adds JSON.
+    fn add_json(&mut self, kind: LineKind, value: &Value) {
+        let (text, is_cut) = pretty(value);
+        self.add_lines(kind, &text);
+        if is_cut {
+            self.add_lines(LineKind::Heading, "[... only the beginning is shown]");
+        }
+    }
+
+    /// Adds lines. If there is no room for all of them, a line says so, and the page is full.
+    fn add_lines(&mut self, kind: LineKind, content: &str) {
+        if self.is_full() {
+            return;
+        }
+        let lines = text::rows(content, MAX_LINES - self.lines.len());
+        self.bytes += lines.iter().map(String::len).sum::<usize>();
         self.lines.extend(lines.into_iter().map(|text| PageLine { kind, text }));
-        if end < content.len() && room > 0 {
-            let text = format!("[... {} bytes in all]", content.len());
+        if self.is_full() {
+            let text = "[... the rest is not shown]".to_owned();
             self.lines.push(PageLine { kind: LineKind::Heading, text });
         }
+    }
+
+    const fn is_full(&self) -> bool {
+        self.lines.len() >= MAX_LINES || self.bytes >= MAX_PAGE - MAX_BYTES
     }
 
     /// Shows the outcome of a call: the texts of its content first, then all of it.
@@ -66,15 +100,18 @@ impl Page {
         let kind = if is_error { LineKind::Error } else { LineKind::Plain };
         for name in ["content", "contents", "messages"] {
             for block in value.get(name).and_then(Value::as_array).into_iter().flatten() {
+                if page.is_full() {
+                    break;
+                }
                 page.add_block(kind, block);
             }
         }
         if let Some(structured) = value.get("structuredContent") {
             page.add(LineKind::Heading, "structured content");
-            page.add(kind, &pretty(structured));
+            page.add_json(kind, structured);
         }
         page.add(LineKind::Heading, "result");
-        page.add(LineKind::Plain, &pretty(value));
+        page.add_json(LineKind::Plain, value);
         page
     }
 
@@ -133,7 +170,7 @@ impl Page {
 
     fn add_message(&mut self, Text { text, is_cut }: &Text) {
         match serde_json::from_str::<Value>(text) {
-            Ok(value) if !is_cut => self.add(LineKind::Plain, &pretty(&value)),
+            Ok(value) if !is_cut => self.add_json(LineKind::Plain, &value),
             _ => self.add(LineKind::Plain, text),
         }
         if *is_cut {
@@ -151,14 +188,45 @@ impl Page {
     }
 }
 
-/// Returns JSON on several lines.
-fn pretty(value: &Value) -> String {
-    serde_json::to_string_pretty(value).unwrap_or_default()
+/// The beginning of what is written.
+struct Beginning(Vec<u8>);
+
+impl io::Write for Beginning {
+    fn write(&mut self, bytes: &[u8]) -> io::Result<usize> {
+        let len = bytes.len().min(MAX_BYTES - self.0.len());
+        self.0.extend_from_slice(&bytes[..len]);
+        // Without room, 0 ends the writing.
+        Ok(len)
+    }
+
+    fn flush(&mut self) -> io::Result<()> {
+        Ok(())
+    }
+}
+
+/// Returns the beginning of JSON on several lines, and whether it is cut. Blanks of deep JSON may be many times its
+/// size, so that it is not written whole.
+fn pretty(value: &Value) -> (String, bool) {
+    let mut beginning = Beginning(Vec::new());
+    let is_cut = serde_json::to_writer_pretty(&mut beginning, value).is_err();
+    let text = String::from_utf8_lossy(&beginning.0);
+    // A character that was cut in two is left out.
+    (if is_cut { text.trim_end_matches('\u{fffd}') } else { &text }.to_owned(), is_cut)
 }
 
 /// Returns the columns that a text takes.
 pub(crate) fn width(text: &str) -> usize {
     ratatui::text::Span::raw(text).width()
+}
+
+/// Returns the columns that a character takes at most.
+fn columns_of(letter: char) -> usize {
+    match letter {
+        // It lets the character before it take two.
+        '\u{fe0f}' => 1,
+        letter if letter.is_ascii() => 1,
+        letter => width(letter.encode_utf8(&mut [0; 4])),
+    }
 }
 
 /// The most columns that are left empty to end a line after a blank.
@@ -169,18 +237,19 @@ pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
     if text.len() <= most {
         return vec![text.to_owned()];
     }
-    let (mut lines, mut line, mut taken) = (Vec::new(), String::new(), 0);
+    let (mut lines, mut line, mut taken, mut letters) = (Vec::new(), String::new(), 0, 0);
     for letter in text.chars() {
-        let columns = if letter.is_ascii() { 1 } else { width(letter.encode_utf8(&mut [0; 4])) };
-        if taken + columns > most.max(1) {
+        let columns = columns_of(letter);
+        if taken + columns > most.max(1) || letters == most.max(1) * MAX_LETTERS {
             let word = line.rfind(' ').map(|at| line.split_off(at + 1)).unwrap_or_default();
             let (whole, next) =
                 if word.len() <= MAX_WORD.min(most / 2) { (line, word) } else { (line + &word, String::new()) };
             lines.push(whole);
-            (taken, line) = (width(&next), next);
+            (taken, letters, line) = (width(&next), 0, next);
         }
         line.push(letter);
         taken += columns;
+        letters += 1;
     }
     lines.push(line);
     lines
@@ -188,20 +257,42 @@ pub(crate) fn wrap(text: &str, most: usize) -> Vec<String> {
 
 /// Returns a text of exactly `columns` columns: cut with `~`, or with blanks after it.
 pub(crate) fn fit(text: &str, columns: usize) -> String {
-    let taken = width(text);
-    if taken <= columns {
-        return format!("{text}{}", " ".repeat(columns - taken));
-    }
-    let mut cut = String::new();
-    for letter in text.chars() {
-        cut.push(letter);
-        if width(&cut) >= columns {
-            cut.pop();
+    let (mut cut, mut taken, mut is_cut) = (String::new(), 0, false);
+    for (index, letter) in text.chars().enumerate() {
+        is_cut = taken + columns_of(letter) > columns || index == columns * MAX_LETTERS;
+        if is_cut {
             break;
         }
+        taken += columns_of(letter);
+        cut.push(letter);
     }
-    cut.push_str(&"~".repeat(columns.saturating_sub(width(&cut))));
+    // One column is for the mark.
+    while is_cut && taken >= columns {
+        let Some(letter) = cut.pop() else { break };
+        taken -= columns_of(letter);
+    }
+    // A sequence of characters may take fewer columns than its characters.
+    let rest = columns.saturating_sub(width(&cut));
+    cut.push_str(&if is_cut { "~" } else { " " }.repeat(rest));
     cut
+}
+
+/// Returns the end of a text, of at most `columns` columns.
+pub(crate) fn tail(text: &str, columns: usize) -> &str {
+    let (mut taken, mut start) = (0, text.len());
+    for (at, letter) in text.char_indices().rev().take(columns * MAX_LETTERS) {
+        taken += columns_of(letter);
+        if taken > columns {
+            break;
+        }
+        start = at;
+    }
+    &text[start..]
+}
+
+/// Returns the beginning of a text: as many characters as may be shown in some columns.
+pub(crate) fn head(text: &str, columns: usize) -> String {
+    text.chars().take(columns * MAX_LETTERS).collect()
 }
 
 /// Returns the name of a direction: to the server, or to the client.
@@ -256,5 +347,48 @@ mod tests {
             page.add(LineKind::Plain, &"\n".repeat(MAX_BYTES));
         }
         assert!(page.lines.len() <= MAX_LINES + 1, "{}", page.lines.len());
+    }
+
+    #[test]
+    fn characters_without_a_width_are_bounded_too() {
+        let bad = "\u{200b}".repeat(3_000) + &"a".repeat(300) + &"\u{301}".repeat(3_000);
+        let cut = fit(&bad, 20);
+        assert!(cut.chars().count() <= 20 * MAX_LETTERS + 20, "{}", cut.chars().count());
+        assert_eq!(width(&cut), 20);
+        assert_eq!(fit("e\u{301}e\u{301}e\u{301}", 2), "e\u{301}~");
+        assert_eq!(width(&fit(&"\u{2601}\u{fe0f}".repeat(9), 7)), 7);
+        for line in wrap(&bad, 20) {
+            assert!(line.chars().count() <= 20 * MAX_LETTERS + MAX_WORD, "{}", line.chars().count());
+        }
+        assert_eq!(wrap(&bad, 20).concat(), bad);
+    }
+
+    #[test]
+    fn ends_and_beginnings_are_cut_by_columns() {
+        assert_eq!((tail("a漢字", 3), tail("a漢字", 5), tail("", 3)), ("字", "a漢字", ""));
+        let bad = "\u{301}".repeat(1_000);
+        assert_eq!((tail(&bad, 3).chars().count(), head(&bad, 3).chars().count()), (24, 24));
+    }
+
+    #[test]
+    fn deep_json_is_not_written_whole() {
+        let deep = (0..100).fold(json!(vec![1; 10_000]), |value, _| json!([value]));
+        let (text, is_cut) = pretty(&deep);
+        assert!(is_cut && text.len() <= MAX_BYTES, "{}", text.len());
+        assert_eq!(pretty(&json!({"a": "ä"})), ("{\n  \"a\": \"ä\"\n}".to_owned(), false));
+        let (text, is_cut) = pretty(&json!("ä".repeat(MAX_BYTES)));
+        assert!(is_cut && text.ends_with('ä') && text.len() < MAX_BYTES, "{}", text.len());
+        let page = Page::of_outcome("x", &Ok(deep));
+        assert_eq!(page.lines.last().map(|line| line.text.as_str()), Some("[... only the beginning is shown]"));
+    }
+
+    #[test]
+    fn pages_are_bounded_in_all() {
+        let block = json!({"type": "text", "text": "x".repeat(MAX_BYTES)});
+        let result = json!({"content": vec![block; 50], "structuredContent": {"a": 1}});
+        let page = Page::of_outcome("x", &Ok(result));
+        let bytes: usize = page.lines.iter().map(|line| line.text.len()).sum();
+        assert!(bytes <= MAX_PAGE + 1_000, "{bytes}");
+        assert_eq!(page.lines.last().map(|line| line.text.as_str()), Some("[... the rest is not shown]"));
     }
 }

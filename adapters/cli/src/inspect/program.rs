@@ -86,9 +86,14 @@ impl Program {
 
     /// Kills the whole group, unless it is gone: the system may have reused its id.
     pub(crate) fn kill(&self) {
-        if !self.state.is_group_gone() {
+        if !self.is_gone() {
             self.group.kill();
         }
+    }
+
+    /// Whether the whole group has ended.
+    pub(crate) fn is_gone(&self) -> bool {
+        self.state.is_group_gone()
     }
 }
 

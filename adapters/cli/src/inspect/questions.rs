@@ -61,7 +61,7 @@ impl Questions {
             })
         })
         .elicitation_url(move |params: ElicitUrlParams, context| {
-            let message = format!("{}\n{}", params.message, params.url);
+            let message = page_text(&params.url, &params.message);
             Ok::<_, Failure>(match pages.ask(QuestionKind::Page, message, Value::Null, &context) {
                 Answer::Accept(_) => ElicitAction::Accept,
                 Answer::Decline => ElicitAction::Decline,
@@ -99,6 +99,11 @@ impl Questions {
         self.inbox.send(Message::Withdrawn(number));
         Answer::Cancel
     }
+}
+
+/// Returns what is asked for a page: its address first, so that no text hides it.
+pub(super) fn page_text(url: &str, message: &str) -> String {
+    format!("{url}\n\n{message}")
 }
 
 /// Returns a sampling request as lines.

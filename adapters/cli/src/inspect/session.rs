@@ -26,7 +26,13 @@ use super::{
     program::Program,
     request::{Answer, Request},
 };
-use crate::{error::Failed, options::EraOption, target::Target};
+use crate::{error::Failed, options::EraOption, target::Target, text::beginning};
+
+/// The most bytes of the name and of the version of a server: one line shows both.
+const MAX_NAME: usize = 1024;
+
+/// The most bytes of the description of an item.
+const MAX_DESCRIPTION: usize = 4 * 1024;
 
 /// The most bytes of the JSON of the items of a list.
 const MAX_ITEM_BYTES: usize = 8 << 20;
@@ -57,6 +63,8 @@ pub(crate) struct Live {
     session: u32,
     client: Option<Client>,
     program: Option<Program>,
+    /// Programs that were started before it, and may still run.
+    older: Vec<Program>,
     calls: HashMap<u64, Canceller>,
     /// Calls that were cancelled before they were sent.
     cancelled: HashSet<u64>,
@@ -86,7 +94,10 @@ impl Sessions {
 
     /// Ends the current connection, and opens another one.
     pub(crate) fn connect(&self, session: u32, era: EraOption) {
-        let old = mem::replace(&mut *self.live(), Live { session, ..Live::default() });
+        let mut live = self.live();
+        let older = live.programs();
+        let old = mem::replace(&mut *live, Live { session, older, ..Live::default() });
+        drop(live);
         let this = self.clone();
         self.start(move || {
             old.end();
@@ -113,10 +124,10 @@ impl Sessions {
         };
         let client = match &*self.target {
             Target::Program(command) => block_on(connect_with_hint(&DriverOptions::default(), |options| {
-                let opened = Program::start(command.clone(), &observer, self.is_quiet)
+                let opened = Program::start(command.clone(), &observer.of_program(), self.is_quiet)
                     .map_err(|error| Error::Spawn { program: command.program(), error })
                     .and_then(|(transport, program)| {
-                        if !self.is_current(session, |live| live.program = Some(program.clone())) {
+                        if !self.is_current(session, |live| live.start(program.clone())) {
                             program.kill();
                         }
                         Client::connect_with(transport, host, &options)
@@ -207,8 +218,13 @@ impl Sessions {
             live.calls.remove(&call);
             live.cancelled.remove(&call);
             drop(live);
-            this.inbox.send(Message::Ended { call, outcome: outcome.map_err(|error| error.to_string()) });
+            this.ended(call, outcome.map_err(|error| error.to_string()));
         });
+    }
+
+    /// Tells the end of a call, after what was seen of it.
+    fn ended(&self, call: u64, outcome: Result<Value, String>) {
+        self.inbox.send_in_order(Message::Ended { call, outcome });
     }
 
     fn call(&self, client: &Client, call: u64, request: Request) -> Result<Value, Failed> {
@@ -317,19 +333,36 @@ impl Sessions {
 
     /// Ends the current connection. Waits a bounded time for the server.
     pub(crate) fn end(&self) {
-        let live = mem::take(&mut *self.live());
-        live.end();
+        let mut live = self.live();
+        let old = mem::take(&mut *live);
+        // A second signal kills them while the end is waited for.
+        live.program.clone_from(&old.program);
+        live.older.clone_from(&old.older);
+        drop(live);
+        let older = old.older.clone();
+        old.end();
+        // Their connections have ended before.
+        older.iter().for_each(Program::kill);
     }
 
-    /// Kills the program of the server.
+    /// Kills the programs of the server.
     pub(crate) fn kill(&self) {
-        if let Some(program) = &self.live().program {
-            program.kill();
-        }
+        let programs = self.live().programs();
+        programs.iter().for_each(Program::kill);
     }
 }
 
 impl Live {
+    /// Returns the programs that may still run.
+    fn programs(&self) -> Vec<Program> {
+        self.older.iter().chain(&self.program).filter(|program| !program.is_gone()).cloned().collect()
+    }
+
+    fn start(&mut self, program: Program) {
+        self.older = self.programs();
+        self.program = Some(program);
+    }
+
     fn end(self) {
         // Handlers that wait for an answer end.
         drop((self.questions, self.subscriptions));
@@ -347,8 +380,8 @@ fn about(client: &Client) -> About {
     let has = |capability| client.capabilities().contains(capability);
     let version = client.version();
     About {
-        name: info.name.clone(),
-        version: info.version.clone(),
+        name: beginning(&info.name, MAX_NAME).to_owned(),
+        version: beginning(&info.version, MAX_NAME).to_owned(),
         revision: version.map(|version| version.as_str().to_owned()).unwrap_or_default(),
         is_modern: version.is_some_and(|version| version.era() == Era::Modern),
         offers: [
@@ -394,7 +427,7 @@ impl Item {
             ItemKind::Template => (text("uriTemplate"), format!("{}\n{}", text("name"), text("description"))),
             ItemKind::Task => (text("taskId"), format!("{}\n{}", text("status"), text("statusMessage"))),
         };
-        Self { kind, name, description, json }
+        Self { kind, name, description: beginning(&description, MAX_DESCRIPTION).to_owned(), json }
     }
 }
 
@@ -517,6 +550,17 @@ mod tests {
             assert_eq!((count(PartKind::Request), count(PartKind::Result)), (5, 4), "{kinds:?}");
         }
         sessions.end();
+    }
+
+    #[test]
+    fn calls_end_after_what_was_seen_of_them() {
+        let service = Service::builder("shop", "1.0.0").build().expect("a service");
+        let (sessions, inbox) = open(service);
+        let sighting = Sighting { at: 0, what: Seen::Event("the request".into()) };
+        inbox.send_in_order(Message::Seen { session: 1, sighting });
+        sessions.ended(1, Err("cancelled".into()));
+        let taken = inbox.take(Duration::from_secs(60));
+        assert!(matches!(&taken[..], [Message::Seen { .. }, Message::Ended { call: 1, .. }]), "{taken:?}");
     }
 
     #[test]

@@ -11,6 +11,7 @@ use serde_json::{Value, json};
 use super::{
     layout::Panes,
     model::{About, Detail, Effect, Focus, Item, ItemKind, Message, Model, Status, Tab},
+    questions::page_text,
     request::{Answer, Question, QuestionKind, Request},
     sighting::{Broken, Observed, Part, Seen, Sighting},
     view,
@@ -371,4 +372,117 @@ fn the_mouse_selects_and_presses() {
         mouse(&mut model, click, 18, 1);
         assert_eq!(model.tab, Tab::Resources);
     }
+}
+
+#[test]
+fn a_second_enter_accepts_no_question() {
+    for (kind, about) in [(QuestionKind::Page, Value::Null), (QuestionKind::Form, json!({"properties": {}}))] {
+        let mut model = connected((80, 24));
+        let question = Question { number: 0, kind, message: "Go on?".into(), about };
+        model.update(Message::Question(question.clone()));
+        assert_eq!(key(&mut model, KeyCode::Enter), [Effect::Answer { question: 0, answer: Answer::Decline }]);
+        model.update(Message::Question(question));
+        key(&mut model, KeyCode::Up);
+        let answer = Answer::Accept(serde_json::Map::new());
+        assert_eq!(key(&mut model, KeyCode::Enter), [Effect::Answer { question: 0, answer }]);
+    }
+}
+
+#[test]
+fn repeated_enters_send_no_form_that_was_not_filled_in() {
+    let about = json!({"properties": {"news": {"type": "boolean"}, "name": {"type": "string"}}});
+    for (kind, typed) in
+        [(QuestionKind::Form, ""), (QuestionKind::Sampling, ""), (QuestionKind::Form, "x"), (QuestionKind::Form, "\n")]
+    {
+        let mut model = connected((80, 24));
+        let question = Question { number: 0, kind, message: "Go on?".into(), about: about.clone() };
+        model.update(Message::Question(question));
+        match typed {
+            "\n" => drop(model.update(Message::Paste("Ada".into()))),
+            typed => drop(keys(&mut model, typed)),
+        }
+        let mut effects = Vec::new();
+        for _ in 0..3 {
+            effects.extend(key(&mut model, KeyCode::Enter));
+        }
+        let is_declined = effects == [Effect::Answer { question: 0, answer: Answer::Decline }];
+        assert_eq!(is_declined, typed.is_empty(), "{kind:?} {typed:?} {effects:?}");
+    }
+}
+
+#[test]
+fn long_questions_are_scrolled_and_say_so() {
+    for size in [(80, 24), (40, 12)] {
+        let mut model = connected(size);
+        let lines: String = (1..=100).map(|line| format!("line {line}.\n")).collect();
+        let message = page_text("https://example.com/consent", &(lines + &"x".repeat(1_000_000)));
+        model.update(Message::Question(Question { number: 0, kind: QuestionKind::Page, message, about: Value::Null }));
+        let drawn = text(&model);
+        for wanted in ["https://example.com/consent", "PgDn", "[ Accept ]", "[ Decline ]"] {
+            assert!(drawn.contains(wanted), "{wanted} in {drawn}");
+        }
+        assert!(!drawn.contains("line 50."));
+        let mut steps = 0;
+        while !text(&model).contains("line 50.") && steps < 100 {
+            key(&mut model, KeyCode::PageDown);
+            steps += 1;
+        }
+        assert!((1..100).contains(&steps), "{steps}");
+        for _ in 0..400 {
+            key(&mut model, KeyCode::PageDown);
+        }
+        assert!(text(&model).contains("bytes in all"), "the text is cut: {}", text(&model));
+        model.update(Message::Resize(200, 60));
+        assert!(text(&model).contains("bytes in all"), "{}", text(&model));
+        model.update(Message::Resize(size.0, size.1));
+        for _ in 0..400 {
+            key(&mut model, KeyCode::PageUp);
+        }
+        assert_eq!(text(&model), drawn);
+    }
+}
+
+#[test]
+fn questions_with_many_fields_show_their_text() {
+    for size in [(80, 24), (40, 12), (79, 13)] {
+        let mut model = connected(size);
+        let fields = (0..50).map(|field| (format!("field{field}"), json!({"type": "string"})));
+        let about = json!({"properties": Value::Object(fields.collect())});
+        let message = "First line.\n".to_owned() + &"Another line.\n".repeat(100);
+        model.update(Message::Question(Question { number: 0, kind: QuestionKind::Form, message, about }));
+        let drawn = text(&model);
+        for wanted in ["First line.", "PgDn", "field0"] {
+            assert!(drawn.contains(wanted), "{wanted} in {drawn}");
+        }
+    }
+}
+
+#[test]
+fn descriptions_say_that_they_are_cut() {
+    let mut model = connected((80, 24));
+    let items = vec![tool("long", &"a word and another one\n".repeat(100_000))];
+    model.update(Message::Loaded { session: 1, tab: Tab::Tools, items: Ok(items) });
+    let item = model.list().current().expect("an item");
+    assert!(item.description.len() <= 16 * 1024, "{}", item.description.len());
+    assert!(text(&model).contains("[... more]"), "{}", text(&model));
+}
+
+#[test]
+fn fields_show_what_is_before_the_cursor() {
+    let mut model = connected((80, 24));
+    key(&mut model, KeyCode::Enter);
+    // Wide characters: columns are not characters.
+    keys(&mut model, &("漢".repeat(40) + "end"));
+    assert!(text(&model).contains("end]") || text(&model).contains("end "), "{}", text(&model));
+}
+
+#[test]
+fn addresses_of_templates_have_no_control_characters() {
+    let mut model = connected((80, 24));
+    let template = json!({"uriTemplate": "shop://\u{1b}[2J\n{name}", "name": "x"});
+    let items = vec![Item::new(ItemKind::Template, template)];
+    model.update(Message::Loaded { session: 1, tab: Tab::Resources, items: Ok(items) });
+    keys(&mut model, "2");
+    let Detail::Item(form) = &model.detail else { panic!("{:?}", model.detail) };
+    assert_eq!(form.fields[0].line.text(), "shop://[2J{name}");
 }

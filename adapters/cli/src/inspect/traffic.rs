@@ -4,7 +4,7 @@
 use std::collections::{HashMap, VecDeque};
 
 use super::sighting::{Broken, MAX_TEXT, Observed, Part, PartKind, Seen, Sighting};
-use crate::record::Origin;
+use crate::{record::Origin, text::beginning};
 
 /// The most rows.
 pub(crate) const MAX_ROWS: usize = 5_000;
@@ -14,6 +14,9 @@ pub(crate) const MAX_BYTES: usize = 16 << 20;
 
 /// The most broken rules that are kept of a row.
 const MAX_FINDINGS: usize = 16;
+
+/// The most requests without a caller that are not seen yet.
+const MAX_GIVEN_UP: usize = 64;
 
 /// A line of the traffic.
 #[derive(Clone, Debug)]
@@ -78,6 +81,8 @@ pub(crate) struct Traffic {
     /// The rows of requests without a response, by the side that sent them and the id.
     open: HashMap<(Origin, String), u64>,
     tokens: HashMap<(Origin, String), u64>,
+    /// Requests of the client that had no caller any more before they were seen, and whether they were cancelled.
+    given_up: VecDeque<(String, bool)>,
     /// The rows of messages.
     messages: HashMap<u64, u64>,
     filter: String,
@@ -125,6 +130,11 @@ pub(crate) fn contains(text: &str, part: &str) -> bool {
 }
 
 impl State {
+    /// Returns the state of a request without a caller.
+    const fn given_up(is_cancelled: bool) -> Self {
+        if is_cancelled { Self::Cancelled } else { Self::Closed }
+    }
+
     pub(crate) fn name(&self) -> String {
         match self {
             Self::InFlight => "in flight",
@@ -280,7 +290,7 @@ impl Traffic {
     }
 
     fn push_text(&mut self, at: u64, state: State, mut text: String) {
-        text.truncate(boundary(&text, MAX_TEXT));
+        text.truncate(beginning(&text, MAX_TEXT).len());
         let row = Row { state, title: text, ..Self::row(at, Origin::Server, 0, Part::default(), Text::empty()) };
         self.push(Row { request: None, ..row }, None);
     }
@@ -291,6 +301,16 @@ impl Traffic {
         if let Some(message) = message {
             row.messages.push(message);
             self.messages.insert(message, number);
+        }
+        if row.state == State::InFlight && row.from == Origin::Client {
+            if row.title == "initialize" {
+                // Ids begin again.
+                self.given_up.clear();
+            }
+            if let Some(place) = self.given_up.iter().position(|(id, _)| row.id.as_ref() == Some(id)) {
+                let is_cancelled = self.given_up.remove(place).is_some_and(|(_, is_cancelled)| is_cancelled);
+                row.end(State::given_up(is_cancelled));
+            }
         }
         if row.state == State::InFlight {
             if let Some(id) = &row.id
@@ -353,6 +373,7 @@ impl Traffic {
     pub(crate) fn close(&mut self) {
         self.open.clear();
         self.tokens.clear();
+        self.given_up.clear();
         self.messages.clear();
         self.changed = [false; 3];
         for row in &mut self.rows {
@@ -364,10 +385,16 @@ impl Traffic {
 
     /// Ends a request of the client that its caller does not wait for any more. Over HTTP no message tells it.
     pub(crate) fn give_up(&mut self, id: u64, is_cancelled: bool) {
-        let Some(number) = self.open.get(&(Origin::Client, id.to_string())).copied() else { return };
+        let id = id.to_string();
+        let Some(number) = self.open.get(&(Origin::Client, id.clone())).copied() else {
+            // The request may be on its way to the server.
+            if self.given_up.len() == MAX_GIVEN_UP {
+                self.given_up.pop_front();
+            }
+            return self.given_up.push_back((id, is_cancelled));
+        };
         let Some(index) = self.index(number) else { return };
-        let state = if is_cancelled { State::Cancelled } else { State::Closed };
-        self.in_flight -= usize::from(self.rows[index].end(state));
+        self.in_flight -= usize::from(self.rows[index].end(State::given_up(is_cancelled)));
         self.show(number);
     }
 
@@ -408,11 +435,6 @@ impl Text {
     const fn empty() -> Self {
         Self { text: String::new(), is_cut: false }
     }
-}
-
-/// Returns the last place between characters that is not after `at`.
-fn boundary(text: &str, at: usize) -> usize {
-    (0..=at.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -563,5 +585,15 @@ mod tests {
         traffic.set_filter("in flight");
         traffic.take(observed(3, Origin::Server, r#"{"jsonrpc":"2.0","id":8,"result":{}}"#));
         assert!(traffic.visible().is_empty(), "it has ended");
+    }
+
+    #[test]
+    fn requests_may_be_seen_after_their_caller_has_given_up() {
+        let mut traffic = Traffic::default();
+        traffic.give_up(0, true);
+        traffic.give_up(1, false);
+        (0..3).for_each(|id| traffic.take(request(id, id, "")));
+        let states: Vec<_> = (0..3).filter_map(|row| traffic.get(row)).map(|row| row.state.name()).collect();
+        assert_eq!((states.join(" "), traffic.in_flight()), ("cancelled closed in flight".into(), 1));
     }
 }

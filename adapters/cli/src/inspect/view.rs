@@ -1,5 +1,7 @@
 //! Draws the state.
 
+use std::borrow::Cow;
+
 use ratatui::{
     Frame,
     layout::Rect,
@@ -13,14 +15,17 @@ use super::{
     keys::HELP,
     layout::{self, Panes, inside, window},
     model::{Asked, Detail, Focus, ItemKind, Model, Status, Tab},
-    page::{LineKind, Page, PageLine, arrow, fit, width, wrap},
+    page::{LineKind, Page, PageLine, arrow, fit, head, tail, width, wrap},
     request::QuestionKind,
     traffic::{Row, State},
 };
-use crate::text::{one_line, rows};
+use crate::text::{is_clean, one_line, rows};
 
 /// The most lines of a description above the form of an item.
 const MAX_DESCRIPTION: usize = 6;
+
+/// The fewest lines of the text of a question.
+const MIN_QUESTION: usize = 3;
 
 const DIM: Style = Style::new().fg(Color::DarkGray);
 const RED: Style = Style::new().fg(Color::Red).add_modifier(Modifier::BOLD);
@@ -69,7 +74,7 @@ fn header(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         Status::Closed(why) => (format!(" not connected: {}", one_line(why)), RED),
     };
     let text = fit(&text, usize::from(area.width));
-    frame.render_widget(Line::styled(text, style.add_modifier(Modifier::REVERSED)), area);
+    frame.render_widget(line(text, style.add_modifier(Modifier::REVERSED)), area);
 }
 
 fn tabs(model: &Model, area: Rect, frame: &mut Frame<'_>) {
@@ -81,14 +86,22 @@ fn tabs(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     frame.render_widget(Line::from(spans), area);
 }
 
+/// Returns a line of a text that was cleaned, if it is one of the server. The terminal library leaves out control
+/// characters as well, but not those that change the direction.
+fn line<'a>(text: impl Into<Cow<'a, str>>, style: Style) -> Line<'a> {
+    let text = text.into();
+    debug_assert!(is_clean(&text), "a text that was not cleaned: {text:?}");
+    Line::styled(text, style)
+}
+
 fn block<'a>(title: String, has_keys: bool) -> Block<'a> {
     let style = if has_keys { Style::new().fg(Color::Cyan) } else { DIM };
-    Block::bordered().title(Line::styled(format!(" {title} "), BOLD)).border_style(style)
+    Block::bordered().title(line(format!(" {title} "), BOLD)).border_style(style)
 }
 
 fn list(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     let list = model.list();
-    let filter = if list.filter.is_empty() { String::new() } else { format!(" /{}", list.filter) };
+    let filter = if list.filter.is_empty() { String::new() } else { format!(" /{}", one_line(&list.filter)) };
     let changed = match model.traffic.changed.get(model.tab as usize) {
         Some(true) => " changed: l loads",
         _ => "",
@@ -104,7 +117,7 @@ fn list(model: &Model, area: Rect, frame: &mut Frame<'_>) {
             (None, false) if matches!(model.status, Status::Connected(_)) => "none".into(),
             (None, false) => String::new(),
         };
-        let lines = wrap(&why, usize::from(pane.width)).into_iter().map(|line| Line::styled(line, DIM));
+        let lines = wrap(&why, usize::from(pane.width)).into_iter().map(|text| line(text, DIM));
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), pane);
         return;
     }
@@ -116,7 +129,7 @@ fn list(model: &Model, area: Rect, frame: &mut Frame<'_>) {
             None => one_line(&item.name),
         };
         let text = fit(&format!(" {name}"), usize::from(pane.width));
-        Line::styled(text, if index == list.selected { SELECTED } else { Style::new() })
+        line(text, if index == list.selected { SELECTED } else { Style::new() })
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), pane);
 }
@@ -155,13 +168,13 @@ fn detail(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         return draw_form(&item_lines(form, description, columns), pane, has_keys, frame);
     }
     let lines = model.detail_lines(columns).unwrap_or_default();
-    let shown = lines.into_iter().skip(model.scroll).take(usize::from(pane.height)).map(|line| {
-        let style = match line.kind {
+    let shown = lines.into_iter().skip(model.scroll).take(usize::from(pane.height)).map(|shown| {
+        let style = match shown.kind {
             LineKind::Plain => Style::new(),
             LineKind::Heading => DIM,
             LineKind::Error => RED,
         };
-        Line::styled(line.text, style)
+        line(shown.text, style)
     });
     frame.render_widget(Paragraph::new(shown.collect::<Vec<_>>()), pane);
 }
@@ -187,18 +200,24 @@ pub(super) struct FormLine {
 
 /// Returns the lines of the form of an item.
 pub(super) fn item_lines(form: &Form, description: &str, columns: usize) -> FormLines {
-    form_lines(form, description, columns, MAX_DESCRIPTION)
+    let mut lines = text_lines(description, columns);
+    if lines.iter().skip(MAX_DESCRIPTION).any(|line| !line.is_empty()) {
+        lines.truncate(MAX_DESCRIPTION - 1);
+        lines.push("[... more]".into());
+    }
+    lines.truncate(MAX_DESCRIPTION);
+    form_lines(form, lines, columns)
 }
 
-/// Returns the lines of a form of some columns, with at most `most` lines of the description.
-fn form_lines(form: &Form, description: &str, columns: usize, most: usize) -> FormLines {
+/// Returns all lines of a text.
+fn text_lines(text: &str, columns: usize) -> Vec<String> {
+    rows(text, usize::MAX).iter().flat_map(|row| wrap(row, columns)).collect()
+}
+
+/// Returns the lines of a form of some columns, below those of a text.
+fn form_lines(form: &Form, text: Vec<String>, columns: usize) -> FormLines {
     let line = |text: String, style| FormLine { text, style, field: None, cursor: None };
-    let mut lines: Vec<FormLine> = rows(description, most)
-        .iter()
-        .flat_map(|row| wrap(row, columns))
-        .take(most)
-        .map(|row| line(row, Style::new()))
-        .collect();
+    let mut lines: Vec<FormLine> = text.into_iter().map(|row| line(row, Style::new())).collect();
     if lines.iter().all(|line| line.text.is_empty()) {
         lines.clear();
     } else {
@@ -211,7 +230,6 @@ fn form_lines(form: &Form, description: &str, columns: usize, most: usize) -> Fo
     for (index, field) in form.fields.iter().enumerate() {
         let is_selected = form.selected == index;
         let name = format!("{}{}", one_line(&field.name), if field.is_required { "*" } else { "" });
-        let before = field.line.before();
         let (value, style, cursor) = match &field.kind {
             Kind::Choice { values, chosen } => {
                 let name = chosen.and_then(|it| values.get(it)).map_or("-", |(_, name)| name);
@@ -220,10 +238,10 @@ fn form_lines(form: &Form, description: &str, columns: usize, most: usize) -> Fo
             Kind::Json(kind) if field.line.text().is_empty() => (kind.clone(), DIM, Some(0)),
             _ => {
                 // The end of what is before the cursor is always shown.
-                let hidden = width(before).saturating_sub(inner.saturating_sub(1));
-                let shown: String = field.line.text().chars().skip(hidden).collect();
+                let before = tail(field.line.before(), inner.saturating_sub(1));
+                let shown = format!("{before}{}", head(field.line.after(), inner));
                 let shown = rows(&shown, 1).into_iter().next().unwrap_or_default();
-                (shown, Style::new(), Some(width(before) - hidden))
+                (shown, Style::new(), Some(width(before)))
             }
         };
         if is_selected {
@@ -259,11 +277,11 @@ fn form_lines(form: &Form, description: &str, columns: usize, most: usize) -> Fo
 
 fn draw_form(form: &FormLines, pane: Rect, has_keys: bool, frame: &mut Frame<'_>) {
     let first = window(form.selected, form.lines.len(), pane.height);
-    for (line, y) in form.lines.iter().skip(first).zip(pane.y..pane.bottom()) {
+    for (shown, y) in form.lines.iter().skip(first).zip(pane.y..pane.bottom()) {
         // Without the keys, nothing is selected.
-        let style = if has_keys || line.style == RED || line.style == DIM { line.style } else { Style::new() };
-        frame.render_widget(Line::styled(line.text.as_str(), style), Rect { y, height: 1, ..pane });
-        if let (true, Some(cursor)) = (has_keys, line.cursor) {
+        let style = if has_keys || shown.style == RED || shown.style == DIM { shown.style } else { Style::new() };
+        frame.render_widget(line(shown.text.as_str(), style), Rect { y, height: 1, ..pane });
+        if let (true, Some(cursor)) = (has_keys, shown.cursor) {
             frame.set_cursor_position((pane.x + u16::try_from(cursor).unwrap_or_default().min(pane.width - 1), y));
         }
     }
@@ -272,7 +290,7 @@ fn draw_form(form: &FormLines, pane: Rect, has_keys: bool, frame: &mut Frame<'_>
 fn traffic(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     let pane = inside(area);
     let it = &model.traffic;
-    let filter = if it.filter().is_empty() { String::new() } else { format!(" /{}", it.filter()) };
+    let filter = if it.filter().is_empty() { String::new() } else { format!(" /{}", one_line(it.filter())) };
     let follows = if model.row.is_none() { "" } else { " (End follows)" };
     let title = format!("Traffic {}{filter}{follows}", it.total());
     frame.render_widget(block(fit_short(&title, pane.width), model.focus == Focus::Traffic), area);
@@ -285,7 +303,7 @@ fn traffic(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         let is_selected = selected == Some(row.number) && (model.focus == Focus::Traffic || model.row.is_some());
         let style = row_style(row);
         let text = row_text(row, model.now, usize::from(pane.width));
-        Line::styled(text, if is_selected { style.patch(SELECTED) } else { style })
+        line(text, if is_selected { style.patch(SELECTED) } else { style })
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), pane);
 }
@@ -345,9 +363,10 @@ fn size(bytes: usize) -> String {
 fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
     let columns = usize::from(area.width);
     if let Some(search) = &model.search {
-        let text = fit(&format!("/{}", search.text()), columns);
-        frame.render_widget(Line::raw(text), area);
-        let x = 1 + u16::try_from(width(search.before())).unwrap_or(u16::MAX);
+        let before = tail(search.before(), columns.saturating_sub(2));
+        let text = format!("/{}{}", one_line(before), one_line(&head(search.after(), columns)));
+        frame.render_widget(line(fit(&text, columns), Style::new()), area);
+        let x = 1 + u16::try_from(width(before)).unwrap_or(u16::MAX);
         frame.set_cursor_position((x.min(area.width - 1), area.y));
         return;
     }
@@ -360,7 +379,9 @@ fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         (Focus::List, _) => "Enter open  Tab pane  / search  ? help  q quit",
     };
     let note = fit(&one_line(&model.note), columns.saturating_sub(keys.len() + 3));
-    frame.render_widget(Line::from(vec![Span::raw(format!(" {note} ")), Span::styled(keys, DIM)]), area);
+    let mut text = line(format!(" {note} "), Style::new());
+    text.push_span(Span::styled(keys, DIM));
+    frame.render_widget(text, area);
 }
 
 fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
@@ -380,10 +401,38 @@ fn question(model: &Model, asked: &Asked, frame: &mut Frame<'_>) {
 
 /// Returns the lines of a question.
 pub(super) fn question_lines(asked: &Asked, size: (u16, u16)) -> FormLines {
-    let columns = usize::from(layout::box_width(size)).saturating_sub(2);
-    // Some lines are left for the fields.
-    let most = usize::from(size.1).saturating_sub(10).max(MAX_DESCRIPTION);
-    form_lines(&asked.form, &asked.question.message, columns, most)
+    let (mut lines, room) = question_text(asked, size);
+    if lines.len() > room {
+        let len = lines.len();
+        // The size may have changed since.
+        let first = asked.scroll.min(len - (room - 1));
+        lines = lines.into_iter().skip(first).take(room - 1).collect();
+        lines.push(format!("[{}-{} of {len}: PgUp PgDn]", first + 1, first + lines.len()));
+    }
+    form_lines(&asked.form, lines, question_columns(size))
+}
+
+fn question_columns(size: (u16, u16)) -> usize {
+    usize::from(layout::box_width(size)).saturating_sub(2)
+}
+
+/// Returns all lines of the text of a question, and how many there is room for.
+fn question_text(asked: &Asked, size: (u16, u16)) -> (Vec<String>, usize) {
+    let lines = text_lines(&asked.question.message, question_columns(size));
+    let inside = usize::from(size.1).saturating_sub(4);
+    // An empty line, the fields, and the lines for a description and an error.
+    let fields = if asked.form.fields.is_empty() { 1 } else { 3 + asked.form.fields.len() };
+    // Half of the box, so that the text is shown as long as the first field is selected.
+    let room = inside.saturating_sub(fields + asked.form.buttons.len()).max(inside / 2 - 1);
+    (lines, room.max(MIN_QUESTION))
+}
+
+/// Returns the first line of a question that is shown, after pages down or up.
+pub(super) fn question_scroll(asked: &Asked, size: (u16, u16), pages: isize) -> usize {
+    let (lines, room) = question_text(asked, size);
+    let page = room - 1;
+    let last = if lines.len() > room { lines.len() - page } else { 0 };
+    asked.scroll.saturating_add_signed(pages * page as isize).min(last)
 }
 
 fn help(model: &Model, frame: &mut Frame<'_>) {

@@ -1,16 +1,19 @@
 //! Pairs requests with their responses, in both directions.
 
-use std::collections::{HashMap, HashSet};
+use std::{
+    collections::{HashMap, HashSet, VecDeque},
+    mem,
+};
 
 use mcp_proto::wire::{Message, RawJson, RequestId};
 
-use crate::record::Origin;
+use crate::{record::Origin, text::beginning};
 
 /// The most requests in flight that are paired, and the most ids that are known as used.
 const MAX_CALLS: usize = 1 << 16;
 
-/// The most characters that are kept of a method, or of the name of a tool, prompt or resource.
-const MAX_NAME: usize = 1_000;
+/// The most bytes that are kept of a method, or of the name of a tool, prompt or resource.
+const MAX_NAME: usize = 256;
 
 /// A request in flight.
 #[derive(Clone, Debug)]
@@ -57,6 +60,10 @@ pub(crate) enum Fact {
 struct Side {
     calls: HashMap<RequestId, Call>,
     used: HashSet<RequestId>,
+    /// Those that were cancelled, the oldest first. Some may have a response by now.
+    cancelled: VecDeque<RequestId>,
+    /// Whether cancelled requests were removed to make room.
+    has_removed: bool,
     /// By token.
     tokens: HashMap<RequestId, RequestId>,
     /// The requests whose results were tasks, by token: it stays valid as long as the task.
@@ -89,7 +96,7 @@ pub(crate) fn subject(params: Option<&RawJson<'_>>) -> Option<String> {
 
 /// Returns the beginning of a name, so that requests that never end hold little.
 fn cut(name: &str) -> String {
-    name.chars().take(MAX_NAME).collect()
+    beginning(name, MAX_NAME).to_owned()
 }
 
 impl Ledger {
@@ -109,7 +116,7 @@ impl Ledger {
                 if side.calls.contains_key(request) {
                     return Fact::Duplicate;
                 }
-                if side.calls.len() == MAX_CALLS {
+                if !side.make_room() {
                     return Fact::Other;
                 }
                 if let Some(token) = &token {
@@ -144,6 +151,8 @@ impl Ledger {
                         }
                         Fact::Answered(call)
                     }
+                    // It may be late, for a request that was removed.
+                    None if side.has_removed && side.was_used(id) => Fact::Other,
                     None => Fact::Unknown { was_used: side.was_used(id) },
                 }
             }
@@ -163,18 +172,18 @@ impl Ledger {
     fn cancel(&mut self, from: Origin, id: Option<RequestId>) -> Fact {
         // A server of 2026-07-28 ends a subscription of the client with it.
         let Some(id) = id else { return Fact::Other };
-        if let Some(call) = self.side(from).calls.get_mut(&id) {
-            call.cancelled = true;
-            return Fact::Cancelled(call.clone());
+        if let Some(call) = self.side(from).cancel(&id) {
+            return Fact::Cancelled(call);
         }
         let other = self.side(from.other());
-        match other.calls.get_mut(&id) {
-            Some(call) if from == Origin::Server && call.method == "subscriptions/listen" => {
-                call.cancelled = true;
-                Fact::Cancelled(call.clone())
-            }
-            _ => Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) },
+        let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == "subscriptions/listen");
+        if from == Origin::Server
+            && is_subscription
+            && let Some(call) = other.cancel(&id)
+        {
+            return Fact::Cancelled(call);
         }
+        Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) }
     }
 
     fn progress(&mut self, from: Origin, token: Option<RequestId>, progress: Option<f64>) -> Fact {
@@ -220,6 +229,30 @@ impl Side {
         self.used.contains(id) || self.used.len() == MAX_CALLS
     }
 
+    /// Marks a request as cancelled. It stays until its response, or until the room is needed.
+    fn cancel(&mut self, id: &RequestId) -> Option<Call> {
+        let call = self.calls.get_mut(id)?;
+        if !mem::replace(&mut call.cancelled, true) {
+            self.cancelled.push_back(id.clone());
+        }
+        Some(call.clone())
+    }
+
+    /// Makes room for a request: removes the oldest one that was cancelled. Returns whether there is room.
+    fn make_room(&mut self) -> bool {
+        // Most requests have their responses: their ids go first.
+        while self.calls.len() == MAX_CALLS || self.cancelled.len() > MAX_CALLS {
+            let Some(id) = self.cancelled.pop_front() else { return false };
+            if self.calls.get(&id).is_some_and(|call| call.cancelled)
+                && let Some(call) = self.calls.remove(&id)
+            {
+                self.forget(&call);
+                self.has_removed = true;
+            }
+        }
+        true
+    }
+
     fn forget(&mut self, call: &Call) {
         if let Some(token) = &call.token {
             self.tokens.remove(token);
@@ -263,5 +296,27 @@ mod tests {
         let open: Vec<_> = ledger.open().iter().map(|(from, id, _)| (*from, id.as_json().to_owned())).collect();
         let side = |from| (0..64).map(move |id| (from, format!("\"{id:02}\"")));
         assert_eq!(open, side(Origin::Client).chain(side(Origin::Server)).collect::<Vec<_>>());
+    }
+
+    #[test]
+    fn cancelled_requests_leave_room_for_others() {
+        let mut ledger = Ledger::default();
+        let mut take = |number: u64, from, text: String| {
+            ledger.take(number, 0, from, &Message::parse(&text, 8).expect("a message"))
+        };
+        let request = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping"}}"#);
+        let answer = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
+        for id in 0..=MAX_CALLS {
+            let fact = take(0, Origin::Client, request(id));
+            assert!(matches!(fact, Fact::Began { is_reused: false }), "{id} {fact:?}");
+            let cancel =
+                format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
+            take(0, Origin::Client, cancel);
+        }
+        let fact = take(0, Origin::Server, answer(MAX_CALLS));
+        assert!(matches!(fact, Fact::Answered(Call { cancelled: true, .. })), "{fact:?}");
+        // It is not known whether this one has a response.
+        let fact = take(0, Origin::Server, answer(0));
+        assert!(matches!(fact, Fact::Other), "{fact:?}");
     }
 }

@@ -1,11 +1,12 @@
 //! `mcp inspect` in a terminal.
 
 use std::{
-    fs::File,
-    io::{Read, Write},
+    env,
+    fs::{self, File},
+    io::{BufRead, BufReader, Read, Write},
     os::unix::process::ExitStatusExt,
-    process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver},
+    process::{self, Child, Command, Stdio},
+    sync::mpsc::{self, Receiver, RecvTimeoutError},
     thread,
     time::Duration,
 };
@@ -122,6 +123,34 @@ pub(crate) fn signals_restore_the_terminal() {
         terminal.signal(signal);
         assert_eq!(terminal.end(), code);
     }
+}
+
+/// A server that ends neither with its input nor by a signal is killed by the second one.
+pub(crate) fn a_second_signal_kills_the_server() {
+    let fifo = env::temp_dir().join(format!("mcp-inspect-{}", process::id()));
+    let made = Command::new("mkfifo").arg(&fifo).status().expect("mkfifo");
+    assert!(made.success());
+    let name = shell_words::quote(fifo.to_str().expect("a path of UTF-8")).into_owned();
+    let (sender, lines) = mpsc::channel();
+    let path = fifo.clone();
+    thread::spawn(move || {
+        let source = BufReader::new(File::open(path).expect("it opens"));
+        for line in source.lines() {
+            let _ = sender.send(line.expect("text"));
+        }
+    });
+    let wait = || lines.recv_timeout(Duration::from_secs(60));
+    // The pipe is open for as long as any process of the server runs. It would end by itself, if it is not killed.
+    let program = format!("exec 9>{name}; trap '' TERM; {}; echo ended >&9; sleep 300", target(""));
+    let mut terminal = Terminal::open(&[&format!("sh -c {}", shell_words::quote(&program))]);
+    terminal.wait("placeOrder");
+    terminal.signal(Signal::TERM);
+    terminal.wait("\u{1b}[?1049l");
+    assert_eq!(wait().as_deref(), Ok("ended"), "its input has ended");
+    terminal.signal(Signal::TERM);
+    assert_eq!(terminal.child.wait().expect("it ends").code(), Some(143));
+    assert_eq!(wait(), Err(RecvTimeoutError::Disconnected), "the server still runs");
+    fs::remove_file(fifo).expect("it is there");
 }
 
 /// A server that floods with escape sequences, that is not a server, and that does not start.

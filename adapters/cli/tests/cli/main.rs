@@ -135,6 +135,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(target_os = "linux")]
     ("inspect::signals_restore_the_terminal", inspect::signals_restore_the_terminal),
     #[cfg(target_os = "linux")]
+    ("inspect::a_second_signal_kills_the_server", inspect::a_second_signal_kills_the_server),
+    #[cfg(target_os = "linux")]
     ("inspect::hostile_servers_control_nothing", inspect::hostile_servers_control_nothing),
     ("project::projects_compile", project::projects_compile),
     ("project::projects_depend_on_the_repository", project::projects_depend_on_the_repository),
