@@ -510,3 +510,42 @@ impl ConnectRuntime for ClientLoop {
         ClientStream::new(stream, this.0)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, sync::mpsc::channel, task::Poll};
+
+    use mcp_service::driver_api::block_on_driving;
+
+    use super::*;
+
+    #[test]
+    fn notification_wakes_a_leader_without_tasks() {
+        let client_loop = ClientLoop::start().expect("there are threads");
+        let ((send, threads), (end, ended), leading) = (channel(), channel(), client_loop.clone());
+        thread::spawn(move || {
+            let mut polls = 0;
+            let notified = poll_fn(|_| {
+                polls += 1;
+                if polls > 2 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            block_on_driving(notified, |thread| {
+                send.send(thread.clone()).expect("the test listens");
+                leading.drive(thread);
+            });
+            end.send(()).expect("the test listens");
+        });
+        let waiting: WaitingThread = threads.recv().expect("it waits");
+        let is_waiting = |state: &State| state.leader == Some(Leader::Caller) && state.polling;
+        while !is_waiting(&lock(&client_loop.0.state)) {
+            thread::yield_now();
+        }
+        waiting.notify();
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_ok(), "it ends to wait for sockets");
+        // The thread of the loop ends.
+        let mut state = lock(&client_loop.0.state);
+        state.live = Some(0);
+        client_loop.0.turn.notify_one();
+        client_loop.0.wake_leader(&mut state);
+    }
+}
