@@ -3,13 +3,14 @@
 use std::{
     future::Future,
     io,
+    panic::{AssertUnwindSafe, catch_unwind, resume_unwind},
     pin::Pin,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread::{self, ThreadId},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use ::http::{Extensions, Request, response::Parts};
@@ -82,20 +83,23 @@ fn over_each_transport(test: impl Fn(&str, &Client, &Gate)) {
     let service = service(&gate);
     let start = |transport| Server::start(&service, transport, &DriverOptions::default()).expect("there are threads");
     let run = |name: &str, client: &Client| {
-        test(name, client, &gate);
+        let tested = catch_unwind(AssertUnwindSafe(|| test(name, client, &gate)));
         gate.open.update(|open| *open = true);
         client.close();
         gate.open.update(|open| *open = false);
+        tested
     };
+    let check = |tested: thread::Result<()>| tested.unwrap_or_else(|panic| resume_unwind(panic));
     let (ours, theirs) = Transport::pair(1 << 16);
     let server = start(theirs);
-    run("memory", &Client::connect(ours, &host()).expect("it serves"));
+    check(run("memory", &Client::connect(ours, &host()).expect("it serves")));
     drop(server);
     #[cfg(unix)]
     {
         let (ours, theirs) = std::os::unix::net::UnixStream::pair().expect("two sockets");
         let server = start(Transport::unix(theirs).expect("descriptors"));
-        run("socket", &Client::connect(Transport::unix(ours).expect("descriptors"), &host()).expect("it serves"));
+        let ours = Transport::unix(ours).expect("descriptors");
+        check(run("socket", &Client::connect(ours, &host()).expect("it serves")));
         drop(server);
     }
     let listener = Listener::bind("127.0.0.1:0").expect("a port");
@@ -103,8 +107,9 @@ fn over_each_transport(test: impl Fn(&str, &Client, &Gate)) {
     let stop = listener.stop_handle();
     thread::scope(|scope| {
         scope.spawn(|| listener.serve(&service).expect("it serves"));
-        run("HTTP", &Client::connect_http(&url, &host()).expect("it serves"));
+        let tested = run("HTTP", &Client::connect_http(&url, &host()).expect("it serves"));
         stop();
+        check(tested);
     });
 }
 
@@ -187,9 +192,12 @@ fn closing_wakes_a_caller_that_reads() {
 fn a_timeout_wakes_a_caller_that_reads() {
     over_each_transport(|name, client, _| {
         echo(client, "one");
+        let begin = Instant::now();
         let hurried = client.with_options(RequestOptions::within(Duration::from_millis(20)));
         let ended = hurried.call_tool("hold", json!({})).expect("it is sent").wait();
         assert!(matches!(ended, Err(CallError::TimedOut { .. })), "{name}: {ended:?}");
+        // The call has not ended because its handler has.
+        assert!(begin.elapsed() < LONG / 2, "{name}");
         assert_eq!(echo(client, "two"), "\"two\"", "{name}");
     });
 }
@@ -289,6 +297,9 @@ fn callers_do_not_read_while_many_jobs_wait() {
     call.wait().expect("a result");
     let bytes = reads.caller_bytes.load(Ordering::Relaxed);
     assert!(bytes < COUNT * PAD / 2, "{bytes}");
+    let before = reads.callers.load(Ordering::Relaxed);
+    (0..20).for_each(|_| assert_eq!(echo(&client, "two"), "\"two\""));
+    assert_eq!(reads.callers.load(Ordering::Relaxed), before, "workers read");
     gate.open.update(|open| *open = true);
     assert!(gate.begun.wait_until(LONG, |begun| *begun == COUNT), "none was dropped: {:?}", gate.begun);
     drop((client, server));
@@ -331,9 +342,10 @@ fn over_http(credentials: Credentials, test: impl FnOnce(&Client)) {
     thread::scope(|scope| {
         scope.spawn(|| listener.serve(&service).expect("it serves"));
         let client = connector.auth(credentials).connect(&host()).expect("it serves");
-        test(&client);
+        let tested = catch_unwind(AssertUnwindSafe(|| test(&client)));
         client.close();
         stop();
+        tested.unwrap_or_else(|panic| resume_unwind(panic));
     });
 }
 

@@ -101,7 +101,7 @@ struct State {
     polling: bool,
     /// Set while there is a wake-up for a leader that was not consumed yet, by leader.
     woken: [bool; 2],
-    /// How often a caller has ended to lead.
+    /// How often a caller that waits has ended to lead.
     led: u64,
     /// Set if the thread of the loop is to lead at once.
     called: bool,
@@ -172,7 +172,7 @@ impl ClientLoop {
             self.0.wake_leader(&mut state);
         } else {
             state.begin(Leader::Caller);
-            self.leave(self.lead(state, Leader::Caller, || true));
+            self.leave(self.lead(state, Leader::Caller, || true), false);
         }
         result
     }
@@ -185,7 +185,7 @@ impl ClientLoop {
         }
         match self.try_lead(lock(&self.0.state)) {
             Ok(state) => {
-                self.leave(self.lead(state, Leader::Caller, || thread.is_notified()));
+                self.leave(self.lead(state, Leader::Caller, || thread.is_notified()), true);
                 thread.end_work();
             }
             Err(mut state) => {
@@ -211,10 +211,11 @@ impl ClientLoop {
         Ok(state)
     }
 
-    /// Ends the lead of a caller. If others wait, one of them leads next.
-    fn leave(&self, mut state: MutexGuard<'_, State>) {
+    /// Ends the lead of a caller, which may have waited for sockets. If others wait, one of them leads next.
+    fn leave(&self, mut state: MutexGuard<'_, State>, has_waited: bool) {
         state.leader = None;
-        state.led += 1;
+        // Threads that only begin requests must not keep the thread of the loop from the sockets.
+        state.led += u64::from(has_waited);
         let next = state.parked.iter().find(|thread| !thread.is_notified()).cloned();
         state.called |= next.is_none() && !state.ready.is_empty();
         if state.called || state.asleep || state.is_over() {
