@@ -54,7 +54,7 @@ fn service(gate: &Arc<Gate>) -> Service {
         Ok::<_, CallError>(format!("{:?}", answer.action))
     };
     let flood = |arguments: Value, context: Context| {
-        let params = JsonObject::parse(&json!({ "pad": "x".repeat(PAD) }).to_string()).expect("an object");
+        let params = JsonObject::parse(json!({ "pad": "x".repeat(PAD) }).to_string()).expect("an object");
         for _ in 0..arguments["count"].as_u64().expect("a number") {
             while let Err(error) = context.peer().notify_raw("test/flood", Some(&RawJson::from(&params))) {
                 assert!(matches!(error, SendError::Busy), "{error}");
