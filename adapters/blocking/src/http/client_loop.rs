@@ -2,11 +2,11 @@
 //! thread of the loop.
 //!
 //! A thread that waits for a response does not hand the request over to another thread: it runs the tasks of the client
-//! itself and waits for its sockets, until its response is there. When no thread leads, a request is begun on the thread
-//! that makes it, and the thread of the loop does the rest. It takes the lead again if no other thread has had it for
-//! [`TAKE_OVER_AFTER`], so that calls in a row need no change of threads. A call that nothing waits for takes up to
-//! twice this time longer, if it directly follows one that a thread has waited for: if the thread of the loop took the
-//! lead at once, each of the calls in a row would wake it.
+//! itself and waits for its sockets, until its response is there. When no thread leads, a request is begun on the
+//! thread that makes it, and the thread of the loop does the rest. It takes the lead again if no other thread has had
+//! it for [`TAKE_OVER_AFTER`], so that calls in a row need no change of threads. A call that nothing waits for takes up
+//! to twice this time longer, if it directly follows one that a thread has waited for: if the thread of the loop took
+//! the lead at once, each of the calls in a row would wake it.
 
 use std::{
     cell::{Cell, RefCell},
