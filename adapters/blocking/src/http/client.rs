@@ -2,7 +2,11 @@
 
 use std::sync::{Arc, Mutex};
 
-use mcp_driver::{Runtime, WaitingThread, http::direct_client, tuning::JOB_SHUTDOWN_TIMEOUT};
+use mcp_driver::{
+    Runtime, WaitingThread,
+    http::{AuthProvider, DetachedAuth, direct_client},
+    tuning::JOB_SHUTDOWN_TIMEOUT,
+};
 use mcp_proto::{
     connection::{ClientRole, CloseReason, Connection},
     http,
@@ -48,6 +52,10 @@ impl Client {
         } else {
             let client_loop = ClientLoop::start()?;
             let requests = direct_client::<ClientLoop>();
+            // A token that is known takes no other thread.
+            let detach = |credentials| Arc::new(DetachedAuth::new(credentials, client_loop.functions().clone())) as _;
+            let credentials: Option<Arc<dyn AuthProvider>> =
+                if connector.has_token { credentials } else { credentials.map(detach) };
             let wrap = |connection| Arc::new(DrivenConnection { connection, client_loop: client_loop.clone() }) as _;
             let (handle, connection) =
                 mcp_driver::Handle::over_http_with(client, session, requests, credentials, options, &client_loop, wrap);

@@ -2,9 +2,11 @@
 //! thread of the loop.
 //!
 //! A thread that waits for a response does not hand the request over to another thread: it runs the tasks of the client
-//! itself and waits for its sockets, until its response is there. When no such thread waits, a request is begun on the
+//! itself and waits for its sockets, until its response is there. When no thread leads, a request is begun on the
 //! thread that makes it, and the thread of the loop does the rest. It takes the lead again if no other thread has had
-//! it for [`TAKE_OVER_AFTER`], so that calls in a row need no change of threads.
+//! it for [`TAKE_OVER_AFTER`], so that calls in a row need no change of threads. A call that nothing waits for takes up
+//! to twice this time longer, if it directly follows one that a thread has waited for: if the thread of the loop took
+//! the lead at once, each of the calls in a row would wake it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -17,6 +19,7 @@ use std::{
         atomic::{AtomicU64, Ordering},
     },
     task::Waker,
+    thread,
     time::{Duration, Instant},
 };
 
@@ -44,6 +47,9 @@ use super::{
 /// How long no thread leads before the thread of the loop does. It is checked at this interval, so it can take twice as
 /// long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
+
+/// How long the leader waits if the system cannot wait for sockets.
+const POLL_BACKOFF: Duration = Duration::from_millis(10);
 
 /// How many tasks run before the sockets are checked.
 const BATCH: usize = 64;
@@ -95,7 +101,7 @@ struct State {
     polling: bool,
     /// Set while there is a wake-up for a leader that was not consumed yet, by leader.
     woken: [bool; 2],
-    /// How often a caller has ended to lead.
+    /// How often a caller that waits has ended to lead.
     led: u64,
     /// Set if the thread of the loop is to lead at once.
     called: bool,
@@ -134,12 +140,14 @@ impl ClientLoop {
         self.0.thread_ended.wait_until(timeout, |ended| *ended);
     }
 
-    /// Returns whether this thread runs a task of the loop.
-    fn is_current(&self) -> bool {
-        CURRENT.with_borrow(|current| current.as_ref().is_some_and(|current| Arc::ptr_eq(&current.0, &self.0)))
+    /// Returns whether this thread may lead: it runs no task of the loop, and does not end.
+    fn may_lead(&self) -> bool {
+        let is_current = |current: &Option<Self>| current.as_ref().is_some_and(|it| Arc::ptr_eq(&it.0, &self.0));
+        CURRENT.try_with(|current| !is_current(&current.borrow())).unwrap_or(false)
     }
 
-    /// Calls `change`, and runs the tasks that it wakes as far as they need not wait.
+    /// Calls `change`, and runs the tasks that it wakes as far as they need not wait. If another thread leads, that
+    /// does.
     pub(super) fn run_after<T>(&self, change: impl FnOnce() -> T) -> T {
         struct ChangeGuard(usize);
         impl Drop for ChangeGuard {
@@ -148,19 +156,23 @@ impl ClientLoop {
             }
         }
         // A handler may hold a lock that other handlers need.
-        if self.is_current() || is_in_handler() {
+        if !self.may_lead() || is_in_handler() {
             return change();
         }
         let guard = ChangeGuard(CHANGES.replace(self.0.address()));
         let result = change();
         drop(guard);
-        let state = lock(&self.0.state);
+        let mut state = lock(&self.0.state);
         if state.ready.is_empty() {
             return result;
         }
-        match self.try_lead(state) {
-            Ok(state) => self.leave(self.lead(state, Leader::Caller, || true)),
-            Err(mut state) => self.0.wake_leader(&mut state),
+        if state.leader.is_some() {
+            // This thread may not wait for the response, so the thread of the loop keeps its lead: it would take it
+            // again much later. If this thread waits at once, it usually leads before the other one has woken up.
+            self.0.wake_leader(&mut state);
+        } else {
+            state.begin(Leader::Caller);
+            self.leave(self.lead(state, Leader::Caller, || true), false);
         }
         result
     }
@@ -168,12 +180,12 @@ impl ClientLoop {
     /// Runs tasks and waits for sockets until `thread`, which is this one, is notified. If another thread of the
     /// application does so, parks until it is notified.
     pub(super) fn drive(&self, thread: &WaitingThread) {
-        if self.is_current() || !thread.begin_work(self.0.clone()) {
+        if !self.may_lead() || !thread.begin_work(self.0.clone()) {
             return;
         }
         match self.try_lead(lock(&self.0.state)) {
             Ok(state) => {
-                self.leave(self.lead(state, Leader::Caller, || thread.is_notified()));
+                self.leave(self.lead(state, Leader::Caller, || thread.is_notified()), true);
                 thread.end_work();
             }
             Err(mut state) => {
@@ -186,8 +198,8 @@ impl ClientLoop {
         }
     }
 
-    /// Makes this thread, which is none of the loop, the leader, unless another thread runs tasks or is a caller that
-    /// waits.
+    /// Makes this thread, which is a caller that waits, the leader, unless another thread runs tasks or is such a
+    /// caller.
     fn try_lead<'a>(&self, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
         match state.leader {
             None => {}
@@ -199,10 +211,11 @@ impl ClientLoop {
         Ok(state)
     }
 
-    /// Ends the lead of a caller. If others wait, one of them leads next.
-    fn leave(&self, mut state: MutexGuard<'_, State>) {
+    /// Ends the lead of a caller, which may have waited for sockets. If others wait, one of them leads next.
+    fn leave(&self, mut state: MutexGuard<'_, State>, has_waited: bool) {
         state.leader = None;
-        state.led += 1;
+        // Threads that only begin requests must not keep the thread of the loop from the sockets.
+        state.led += u64::from(has_waited);
         let next = state.parked.iter().find(|thread| !thread.is_notified()).cloned();
         state.called |= next.is_none() && !state.ready.is_empty();
         if state.called || state.asleep || state.is_over() {
@@ -321,9 +334,19 @@ fn wait_for_sockets(wakes: &WakeReader, sockets: &[Arc<Socket>], time: Option<Du
     fds.push(PollFd::new(wakes, PollFlags::IN));
     fds.extend(waited.iter().map(|(socket, interest)| PollFd::new(socket.stream(), *interest)));
     let time = time.and_then(|time| Timespec::try_from(time).ok());
-    while poll(&mut fds, time.as_ref()) == Err(Errno::INTR) {}
-    for ((socket, _), fd) in waited.drain(..).zip(&fds[1..]) {
-        socket.take_wakers(fd.revents(), ready);
+    let polled = loop {
+        match poll(&mut fds, time.as_ref()) {
+            Err(Errno::INTR) => {}
+            polled => break polled,
+        }
+    };
+    if polled.is_err() {
+        // The system lacks memory, or the limit of descriptors was lowered. The tasks then check their sockets
+        // themselves, at intervals.
+        thread::sleep(POLL_BACKOFF);
+    }
+    for ((socket, interest), fd) in waited.drain(..).zip(&fds[1..]) {
+        socket.take_wakers(if polled.is_ok() { fd.revents() } else { interest }, ready);
     }
 }
 
@@ -415,6 +438,8 @@ impl Scheduler for Shared {
     }
 }
 
+/// What notifies a caller that leads usually runs as a task on its own thread. Other threads do so if they cancel or
+/// close, which also wakes a task, and then the leader.
 impl Interrupt for Shared {
     fn interrupt(&self) {
         self.wake_leader(&mut lock(&self.state));
@@ -484,5 +509,44 @@ impl ConnectRuntime for ClientLoop {
         connected.wait_for(take).await;
         let stream = connected.update(Option::take).unwrap_or_else(|| Err(io::ErrorKind::NotConnected.into()))?;
         ClientStream::new(stream, this.0)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{future::poll_fn, sync::mpsc::channel, task::Poll};
+
+    use mcp_service::driver_api::block_on_driving;
+
+    use super::*;
+
+    #[test]
+    fn notification_wakes_a_leader_without_tasks() {
+        let client_loop = ClientLoop::start().expect("there are threads");
+        let ((send, threads), (end, ended), leading) = (channel(), channel(), client_loop.clone());
+        thread::spawn(move || {
+            let mut polls = 0;
+            let notified = poll_fn(|_| {
+                polls += 1;
+                if polls > 2 { Poll::Ready(()) } else { Poll::Pending }
+            });
+            block_on_driving(notified, |thread| {
+                send.send(thread.clone()).expect("the test listens");
+                leading.drive(thread);
+            });
+            end.send(()).expect("the test listens");
+        });
+        let waiting: WaitingThread = threads.recv().expect("it waits");
+        let is_waiting = |state: &State| state.leader == Some(Leader::Caller) && state.polling;
+        while !is_waiting(&lock(&client_loop.0.state)) {
+            thread::yield_now();
+        }
+        waiting.notify();
+        assert!(ended.recv_timeout(Duration::from_secs(60)).is_ok(), "it ends to wait for sockets");
+        // The thread of the loop ends.
+        let mut state = lock(&client_loop.0.state);
+        state.live = Some(0);
+        client_loop.0.turn.notify_one();
+        client_loop.0.wake_leader(&mut state);
     }
 }

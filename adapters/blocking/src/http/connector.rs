@@ -22,6 +22,8 @@ pub struct Connector {
     pub(super) client_options: ClientOptions,
     pub(super) options: DriverOptions,
     pub(super) auth: Option<Arc<dyn AuthProvider>>,
+    /// Set if the credentials are a token of the application, so that the provider does not block.
+    pub(super) has_token: bool,
     /// The configuration of ureq, if the application has set one.
     config: Option<Config>,
     /// The HTTP client that sends the requests, if it is not ureq.
@@ -42,7 +44,8 @@ impl Connector {
     /// [credentials](Self::auth) decides how a challenge is handled.
     #[must_use]
     pub fn with_client_options(client_options: ClientOptions) -> Self {
-        Self { client_options, options: DriverOptions::default(), auth: None, config: None, http_client: None }
+        let options = DriverOptions::default();
+        Self { client_options, options, auth: None, has_token: false, config: None, http_client: None }
     }
 
     /// Sets the options of the connection.
@@ -57,13 +60,14 @@ impl Connector {
     /// # Errors
     /// If the token has characters that no token has.
     pub fn bearer(self, token: &str) -> Result<Self, Error> {
-        Ok(self.auth(Bearer::new(token)?))
+        Ok(Self { has_token: true, ..self.auth(Bearer::new(token)?) })
     }
 
-    /// Sets the provider of credentials.
+    /// Sets the provider of credentials. Its futures run on a few threads of the client and may block.
     #[must_use]
     pub fn auth(mut self, auth: impl AuthProvider) -> Self {
         self.auth = Some(Arc::new(auth));
+        self.has_token = false;
         self
     }
 

@@ -34,8 +34,11 @@
 //! millisecond or two, another thread takes the connection over.
 //!
 //! A client has one thread for all of its requests and streams. A thread that waits for a response does its work: it
-//! sends the request and reads the response itself. With ureq (see [`Connector::ureq`]), each request takes a thread
-//! until it has its response, and so does each stream.
+//! sends the request and reads the response itself. A lookup of a name, an attempt to connect, and credentials other
+//! than a token take a thread each as long as they last. After a call that a thread has waited for, the thread of the
+//! client does nothing for up to two milliseconds, since calls often follow each other. So a call that follows directly
+//! and that no thread waits for, but a future, can take this much longer. With ureq (see [`Connector::ureq`]), each
+//! request takes a thread until it has its response, and so does each stream.
 
 #[cfg(feature = "auth")]
 mod auth_transport;

@@ -54,18 +54,19 @@ impl<E: Send + 'static> Reader<E> {
 
     /// Reads input and handles its frames.
     pub(crate) fn read_once(&mut self, wait: Wait<'_>) -> ReadOutcome {
-        if matches!(wait, Wait::UntilNotified(_)) && !self.driver.wants_input() {
+        let on_caller = matches!(wait, Wait::UntilNotified(_));
+        if on_caller && !self.driver.wants_input() {
             return ReadOutcome::Paused;
         }
         match self.read(wait) {
+            // A caller runs no jobs, so it must not queue them without limit.
+            Ok(true) if on_caller && self.driver.workers.is_behind() => ReadOutcome::Paused,
             Ok(true) => ReadOutcome::Read,
             Ok(false) => ReadOutcome::Ended,
             Err(error) if error.kind() == io::ErrorKind::WouldBlock && !matches!(wait, Wait::Unbounded) => {
                 ReadOutcome::Read
             }
-            Err(error) if error.kind() == io::ErrorKind::Unsupported && matches!(wait, Wait::UntilNotified(_)) => {
-                ReadOutcome::Unsupported
-            }
+            Err(error) if error.kind() == io::ErrorKind::Unsupported && on_caller => ReadOutcome::Unsupported,
             Err(error) => {
                 self.driver.fail(&error);
                 ReadOutcome::Ended

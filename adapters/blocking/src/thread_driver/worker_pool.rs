@@ -8,7 +8,8 @@
 //!
 //! A thread of the application that waits for a response reads as well, so that its response needs no switch of
 //! threads. While such callers read in turn, one worker leaves the input to them. It reads again if none of them has
-//! for [`TAKE_OVER_AFTER`]. A caller runs no handlers.
+//! for [`TAKE_OVER_AFTER`]. A caller runs no handlers, so it does not read while too many jobs wait for them: a worker,
+//! which runs jobs before it reads, does.
 
 use std::{
     io, mem,
@@ -18,7 +19,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{JobQueue, JobSlot, WaitingThread, on_block};
+use mcp_driver::{JobQueue, JobSlot, WaitingThread, on_block, tuning};
 use mcp_service::Job;
 
 use mcp_driver::DriverOptions;
@@ -52,7 +53,7 @@ pub(crate) enum ReadOutcome {
     /// More may follow.
     Read,
     Ended,
-    /// A thread that waits for a response cannot read now, since the connection does not accept input.
+    /// A thread that waits for a response cannot read now: the connection does not accept input, or too many jobs wait.
     Paused,
     /// Such a thread can never read.
     Unsupported,
@@ -61,7 +62,8 @@ pub(crate) enum ReadOutcome {
 /// A bounded pool of threads, which read input and run queued jobs.
 ///
 /// Nothing that a running job waits for needs a free thread: responses, progress and cancellations are processed when
-/// they are read, and there is always a thread to read.
+/// they are read, and there is always a thread to read. After callers have read, it may begin up to two
+/// [`TAKE_OVER_AFTER`] later.
 pub(crate) struct WorkerPool {
     /// Tracks whether the current thread runs a handler of this connection.
     pub(crate) handler_scope: mcp_driver::HandlerScope,
@@ -178,9 +180,24 @@ impl WorkerPool {
             state.called = true;
             self.work_available.notify_one();
         } else if state.alive < self.size {
-            // If no thread can be started, one of the existing threads takes the action later.
+            // If no thread can be started, an existing one takes the action: at once the one that leaves the input to
+            // callers, or else one whose job has ended.
             state.called = self.spawn_worker(state).is_ok();
+            if !state.called && state.leaves {
+                self.take_back(state);
+            }
         }
+    }
+
+    /// Ends that the input is left to callers.
+    fn take_back(&self, state: &mut PoolState) {
+        state.callers_read = false;
+        self.callers_left.notify_one();
+    }
+
+    /// Returns whether so many jobs wait that only workers, which run them, may read.
+    pub(crate) fn is_behind(&self) -> bool {
+        lock(&self.state).is_behind()
     }
 
     /// Reads on this thread, which waits for a response, until it is notified. If another thread reads, parks until it
@@ -188,6 +205,14 @@ impl WorkerPool {
     pub(crate) fn drive(self: &Arc<Self>, thread: &WaitingThread) {
         let mut state = lock(&self.state);
         if state.closed || state.workers_read {
+            return;
+        }
+        if state.is_behind() {
+            // If the input is left to callers, a worker has to read now.
+            if state.callers_read {
+                self.take_back(&mut state);
+                self.notify(&mut state);
+            }
             return;
         }
         // If a worker reads now, it leaves the input to callers afterwards.
@@ -229,7 +254,8 @@ impl WorkerPool {
             self.callers_left.notify_one();
         }
         let next = state.next_caller();
-        if next.is_none() {
+        // The next caller may not read either, for example because its response has arrived.
+        if next.is_none() || !state.callers_read && !state.leaves {
             self.notify(&mut state);
         }
         drop(state);
@@ -376,6 +402,10 @@ impl PoolState {
     fn next_caller(&self) -> Option<WaitingThread> {
         self.read_fn.as_ref()?;
         self.parked.iter().find(|thread| !thread.is_notified()).cloned()
+    }
+
+    fn is_behind(&self) -> bool {
+        self.jobs.waiting() > tuning::MAX_BATCHED_JOBS
     }
 
     /// Returns whether no busy thread will take the next action soon.

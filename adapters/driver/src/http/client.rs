@@ -42,6 +42,8 @@ pub trait HttpClient: Send + Sync + 'static {
 /// The time that a request waits for its credentials does not count against its timeouts, nor against those of the
 /// handshake and of requests that wait for it. So the provider bounds that time: `OAuth` ends an
 /// authorization after ten minutes. If the request is cancelled or the connection ends, the future is dropped.
+///
+/// On tokio and smol the futures must not block, as those of all tasks. On threads they may.
 pub trait AuthProvider: Send + Sync + 'static {
     /// Checks that the credentials are for the server at this address, before a client connects to it. Default: they
     /// are.
@@ -63,7 +65,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>>;
 
     /// Handles the head of a response of the server, also of one that is a refusal. `extensions` are those of its
-    /// request.
+    /// request. It must not block: the other requests of the client wait for it.
     fn handle_response(&self, head: &Parts, extensions: &Extensions) {
         let _ = (head, extensions);
     }

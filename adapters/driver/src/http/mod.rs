@@ -63,6 +63,7 @@ mod body;
 mod client;
 mod client_shares;
 mod connect;
+mod detached_auth;
 #[cfg(feature = "hyper")]
 mod endpoint;
 #[cfg(feature = "auth")]
@@ -115,6 +116,7 @@ pub use write_timeout::WriteTimeout;
 
 pub use bearer::Bearer;
 pub use client::{AuthProvider, HttpClient, Refusal, ResponseHandler, seed};
+pub use detached_auth::DetachedAuth;
 pub use mcp_proto::http::server::ReplayChunk;
 pub use memory_limit::memory_limit;
 pub use peer_addr::PeerAddr;

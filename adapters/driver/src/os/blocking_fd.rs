@@ -82,34 +82,42 @@ impl FdReader {
     /// Reads as [`read`](Self::read) does, on a thread that waits for a response, until the thread is notified.
     ///
     /// # Errors
-    /// As [`read`](Self::read), and [`WouldBlock`](ErrorKind::WouldBlock) if the thread is notified.
+    /// As [`read`](Self::read), [`WouldBlock`](ErrorKind::WouldBlock) if the thread is notified, and
+    /// [`Unsupported`](ErrorKind::Unsupported) if the system has no descriptors left for such a wait.
     pub fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
         let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
-            let wake = match &self.wake {
-                Some(wake) => wake.clone(),
-                None => {
-                    let (reader, writer) = wake_pair()?;
-                    self.wake.insert(Arc::new(Wake { reader, writer, is_set: AtomicBool::new(false) })).clone()
-                }
-            };
+            // Another thread may need fewer descriptors, so this is no failure of the connection.
+            let wake = self.wake().map_err(|_| ErrorKind::Unsupported)?;
             if !thread.begin_work(wake.clone()) {
                 return Err(ErrorKind::WouldBlock.into());
             }
             let waited = self.interrupt.wait_unless(&self.fd, PollFlags::IN, &wake.reader);
             thread.end_work();
-            if wake.is_set.load(Ordering::Acquire) {
+            let (outcome, is_woken) = waited?;
+            // If the waking thread has not written yet, the next wait ends at once.
+            if is_woken {
                 wake.reader.drain_one()?;
                 // What the waking thread has done before is visible from here on.
                 wake.is_set.swap(false, Ordering::AcqRel);
             }
-            match waited? {
+            match outcome {
                 None => {}
                 Some(true) => read = descriptor::read(&self.fd, &mut *buffer),
                 Some(false) => return Ok(0),
             }
         }
         read
+    }
+
+    /// Returns what wakes a thread that waits for a response. Creates all descriptors that its wait needs.
+    fn wake(&mut self) -> io::Result<Arc<Wake>> {
+        if let Some(wake) = &self.wake {
+            return Ok(wake.clone());
+        }
+        self.interrupt.released()?;
+        let (reader, writer) = wake_pair()?;
+        Ok(self.wake.insert(Arc::new(Wake { reader, writer, is_set: AtomicBool::new(false) })).clone())
     }
 
     /// Reads available bytes without waiting.

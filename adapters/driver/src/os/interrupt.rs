@@ -59,7 +59,7 @@ impl Interrupt {
     }
 
     /// Returns the end that becomes readable when all waits are cancelled.
-    fn released(&self) -> io::Result<&WakeReader> {
+    pub(super) fn released(&self) -> io::Result<&WakeReader> {
         if let Some(released) = self.pipe.get() {
             return Ok(released);
         }
@@ -115,11 +115,11 @@ impl Interrupt {
     }
 
     /// Blocks as [`wait`](Self::wait) does, and returns `None` if the wait was neither cancelled nor `fd` is ready, but
-    /// `wake` is.
+    /// `wake` is. Also returns whether `wake` is ready.
     ///
     /// # Errors
     /// As [`wait`](Self::wait).
-    pub fn wait_unless(&self, fd: impl AsFd, events: PollFlags, wake: &WakeReader) -> io::Result<Option<bool>> {
+    pub fn wait_unless(&self, fd: impl AsFd, events: PollFlags, wake: &WakeReader) -> io::Result<(Option<bool>, bool)> {
         let mut fds =
             [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
         while let Err(error) = poll(&mut fds, None) {
@@ -127,8 +127,8 @@ impl Interrupt {
                 return Err(error.into());
             }
         }
-        let [is_ready, is_released, _] = fds.map(|fd| !fd.revents().is_empty());
-        Ok((is_ready || is_released).then(|| is_ready && !self.is_stopped()))
+        let [is_ready, is_released, is_woken] = fds.map(|fd| !fd.revents().is_empty());
+        Ok(((is_ready || is_released).then(|| is_ready && !self.is_stopped()), is_woken))
     }
 
     /// Waits for a connection to be accepted by `accept`, which does not wait. Returns `None` if the wait was

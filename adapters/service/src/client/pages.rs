@@ -8,7 +8,7 @@ use mcp_proto::{
 };
 
 use crate::{
-    driver_api::{block_on::block_on, connection_handle::ConnectionHandle},
+    driver_api::{block_on::block_on_driving, connection_handle::ConnectionHandle},
     outbound::{error::CallError, peer::Peer, pending::Pending},
 };
 
@@ -156,7 +156,8 @@ impl<T> Iterator for Pages<T> {
     type Item = Result<T, CallError>;
 
     fn next(&mut self) -> Option<Self::Item> {
-        block_on(self.try_next()).transpose()
+        let connection = self.connection.clone();
+        block_on_driving(self.try_next(), |thread| connection.drive(thread)).transpose()
     }
 }
 

@@ -40,8 +40,8 @@ pub fn block_on<T>(future: impl Future<Output = T>) -> T {
 }
 
 /// Runs a future as [`block_on`] does. `drive` may do work of a driver on this thread while the future is pending: see
-/// [`ConnectionHandle::drive`](super::connection_handle::ConnectionHandle::drive).
-pub(crate) fn block_on_driving<T>(future: impl Future<Output = T>, drive: impl Fn(&WaitingThread)) -> T {
+/// [`ConnectionHandle::drive`](super::connection_handle::ConnectionHandle::drive). It is not called in a handler.
+pub fn block_on_driving<T>(future: impl Future<Output = T>, drive: impl Fn(&WaitingThread)) -> T {
     let mut future = pin!(future);
     // Most futures are ready at once.
     if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {

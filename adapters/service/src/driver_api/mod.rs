@@ -14,7 +14,7 @@ pub(crate) mod job_queue;
 pub(crate) mod lock_depth;
 pub(crate) mod waiters;
 
-pub use block_on::{Interrupt, ParkObserver, WaitingThread, observe_parking};
+pub use block_on::{Interrupt, ParkObserver, WaitingThread, block_on_driving, observe_parking};
 pub use connection_handle::SentRequests;
 pub use current_handler::{HandlerScope, is_in_handler, on_block};
 pub use holder::Holder;
