@@ -423,7 +423,7 @@ fn question_text(asked: &Asked, size: (u16, u16)) -> (Vec<String>, usize) {
     // An empty line, the fields, and the lines for a description and an error.
     let fields = if asked.form.fields.is_empty() { 1 } else { 3 + asked.form.fields.len() };
     // Half of the box, so that the text is shown as long as the first field is selected.
-    let room = inside.saturating_sub(fields + asked.form.buttons.len()).max(inside / 2 - 1);
+    let room = inside.saturating_sub(fields + asked.form.buttons.len()).max((inside / 2).saturating_sub(1));
     (lines, room.max(MIN_QUESTION))
 }
 

@@ -12,7 +12,7 @@
 --   :e:<id>          the last streams that have ended, the latest first
 --   :o:<id>          the processes of its last parts, by the number of the part
 --   :p:<process>     exists while the process renews it
---   :l:<process>     exists for some time after the process has left, and no entry of it is made then
+--   :left:<process>  exists for some time after the process has left, and no entry of it is made then
 --   :t:<task>        the process of a task, its state, and how often that has changed
 --   :q:<process>     commands that wait for the tasks of a process: task, command
 --   :qb:<process>    their bytes
@@ -32,7 +32,7 @@ local function messages(it) return prefix .. ':m:' .. it end
 local function ended(it) return prefix .. ':e:' .. it end
 local function owners(it) return prefix .. ':o:' .. it end
 local function process(name) return prefix .. ':p:' .. name end
-local function left(name) return prefix .. ':l:' .. name end
+local function left(name) return prefix .. ':left:' .. name end
 local function used(holder) return prefix .. ':used:' .. holder end
 local function kept(holder) return prefix .. ':kept:' .. holder end
 
