@@ -197,6 +197,12 @@ impl Clone {
     }
 }
 
+/// Returns the package of a mutant.
+pub(crate) fn package(mutant: &Mutant) -> &'static str {
+    let is_in = |(folder, _): &&(&str, &str)| mutant.file.starts_with(folder);
+    CRATES.iter().find(is_in).map_or("", |(_, package)| package)
+}
+
 /// Returns the place of a macro call, for the code that the macro generated.
 fn outermost(mut span: &Value) -> &Value {
     while span["expansion"]["span"].is_object() {

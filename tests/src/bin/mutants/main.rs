@@ -81,11 +81,11 @@ fn run(arguments: &Arguments) -> io::Result<()> {
         fit.into_iter().partition(|(_, mutant)| verdicts.known.contains_key(&mutant.name));
     print(&format!("{} of them are judged", judged.len()));
     for round in [&QUICK[..], &ALL[..]] {
-        if let Some(program) = trial::killer(&programs, round, 0)? {
+        if let Some(program) = trial::killer(&programs, round, "", 0)? {
             return Err(io::Error::other(format!("without a mutant, {program} fails")));
         }
         for (number, mutant) in std::mem::take(&mut open) {
-            match trial::killer(&programs, round, number)? {
+            match trial::killer(&programs, round, build::package(mutant), number)? {
                 Some(program) => verdicts.add(mutant, Verdict::Caught(program))?,
                 None if round != ALL => {
                     print(&format!("not caught yet: {}", mutant.name));

@@ -93,10 +93,18 @@ impl fmt::Display for Verdict {
 /// The programs of a build, by name.
 pub(crate) type Programs = Vec<(&'static str, PathBuf)>;
 
-/// Returns the first program of a round that fails with this mutant. Number 0 is none.
-pub(crate) fn killer(programs: &Programs, round: &[Limited], number: u32) -> io::Result<Option<&'static str>> {
+/// Returns the first program of a round that fails with this mutant. Number 0 is none. The programs of the package of
+/// the mutant run first, because they find most of its mutants.
+pub(crate) fn killer(
+    programs: &Programs,
+    round: &[Limited],
+    package: &str,
+    number: u32,
+) -> io::Result<Option<&'static str>> {
     let skipped = if round == QUICK { &SLOW[..] } else { &[] };
-    for (name, seconds) in round.iter().copied() {
+    let mut ordered = round.to_vec();
+    ordered.sort_by_key(|(name, _)| name.split('/').next() != Some(package));
+    for (name, seconds) in ordered {
         let Some((_, program)) = programs.iter().find(|(other, _)| *other == name) else { continue };
         let status = Command::new("sh")
             .args([
