@@ -87,6 +87,8 @@ pub(crate) fn run(
         }
         // They have no connection.
         Command::Inspect { .. }
+        | Command::Login(_)
+        | Command::Logout { .. }
         | Command::Bridge { .. }
         | Command::Record { .. }
         | Command::Replay { .. }

@@ -2,7 +2,7 @@
 
 use std::{error::Error, fmt, io, process::ExitCode};
 
-use mcp_proto::connection::SendError;
+use mcp_proto::connection::{CloseReason, Failure, SendError};
 use mcp_service::CallError;
 
 /// The error of a command.
@@ -48,6 +48,26 @@ impl Failed {
         Self { exit: 3, why: chain(error) }
     }
 
+    /// A client could not connect.
+    pub(crate) fn connect(error: &mcp_blocking::Error) -> Self {
+        let failed = Self::connection(error);
+        match error {
+            mcp_blocking::Error::Handshake(end) => match &end.reason {
+                CloseReason::Failed(failure) => failed.with_hint(failure),
+                _ => failed,
+            },
+            _ => failed,
+        }
+    }
+
+    /// Adds how to get credentials, if the server wants some.
+    fn with_hint(mut self, failure: &Failure) -> Self {
+        if matches!(failure, Failure::Status { status: 401, .. }) {
+            self.why.push_str("; `mcp login` signs in, and --bearer sends a token");
+        }
+        self
+    }
+
     /// Whether the standard output was closed by its reader, which is no failure of a command.
     pub(crate) const fn is_closed_output(&self) -> bool {
         self.exit == 0
@@ -87,7 +107,11 @@ impl From<CallError> for Failed {
             CallError::ToolFailed(_) => 1,
             _ => 4,
         };
-        Self { exit, why: chain(&error) }
+        let failed = Self { exit, why: chain(&error) };
+        match &error {
+            CallError::Failed(failure) => failed.with_hint(failure),
+            _ => failed,
+        }
     }
 }
 

@@ -1,7 +1,7 @@
 //! `mcp`: a client of Model Context Protocol servers for the command line and for scripts.
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
-//! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
+//! client of `host`. `sign_in` has the credentials of servers over HTTP. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
 //! reads them as messages, `replay` judges these, and `trace` draws them. `bridge`, `bench` and
 //! `inspect` use any server.
 
@@ -23,6 +23,7 @@ mod recorder;
 mod replay;
 mod rules;
 mod show;
+mod sign_in;
 mod target;
 mod text;
 mod trace;
@@ -103,6 +104,8 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             let (listen, is_shared, quiet) = (listen.as_deref(), *shared, connection.quiet);
             Some(server.and_then(|target| bridge::bridge(BridgeOptions { target, name, listen, is_shared, quiet })))
         }
+        Command::Login(options) => Some(sign_in::login(options, connection)),
+        Command::Logout { server } => Some(sign_in::logout(server, connection)),
         Command::Inspect { target } => Some(inspect::inspect(target, connection)),
         Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),

@@ -30,6 +30,9 @@ pub(crate) struct ConnectionOptions {
     /// A bearer token for requests over HTTP. Default: the variable MCP_BEARER_TOKEN.
     #[arg(long, global = true, value_name = "TOKEN")]
     pub(crate) bearer: Option<String>,
+    /// The file of the tokens of `mcp login`. Default: mcp/tokens.json in XDG_STATE_HOME or ~/.local/state.
+    #[arg(long, global = true, value_name = "FILE")]
+    pub(crate) tokens: Option<PathBuf>,
     /// A header of requests over HTTP.
     #[arg(long = "header", global = true, value_name = "NAME: VALUE")]
     pub(crate) headers: Vec<String>,
@@ -169,6 +172,16 @@ pub(crate) enum Command {
         /// The server.
         target: String,
     },
+    /// Signs the user in at a server over HTTP, and stores the tokens for the other commands.
+    ///
+    /// The user agrees in a browser on this machine. Without --client-id the program registers itself. The tokens are
+    /// refreshed when they expire.
+    Login(LoginOptions),
+    /// Removes the stored tokens of a server, and revokes them.
+    Logout {
+        /// The server: its URL, or its name in the file of --config.
+        server: String,
+    },
     /// Writes a Rust module with a typed client of the tools of a server.
     Generate {
         /// The server.
@@ -286,6 +299,28 @@ pub(crate) enum Command {
 }
 
 #[derive(Debug, Args)]
+pub(crate) struct LoginOptions {
+    /// The server: its URL, or its name in the file of --config.
+    pub(crate) server: String,
+    /// A scope to ask for. Default: those that the server names.
+    #[arg(long = "scope", value_name = "SCOPE")]
+    pub(crate) scopes: Vec<String>,
+    /// The identifier of a client that is registered at the authorization server. The variable MCP_CLIENT_SECRET has
+    /// its secret.
+    #[arg(long, value_name = "ID", requires = "issuer")]
+    pub(crate) client_id: Option<String>,
+    /// The issuer of that authorization server.
+    #[arg(long, value_name = "URL", requires = "client_id")]
+    pub(crate) issuer: Option<String>,
+    /// The port of the redirect URI, http://127.0.0.1:PORT/callback. Default: a free one.
+    #[arg(long)]
+    pub(crate) port: Option<u16>,
+    /// Prints the address to open, and opens no browser.
+    #[arg(long)]
+    pub(crate) no_browser: bool,
+}
+
+#[derive(Debug, Args)]
 pub(crate) struct NewOptions {
     /// The name of the package and of the folder, which must not exist.
     pub(crate) name: String,
@@ -375,6 +410,8 @@ impl Command {
             | Self::Generate { target, .. }
             | Self::Bench { target, .. } => Some(target),
             Self::Inspect { .. }
+            | Self::Login(_)
+            | Self::Logout { .. }
             | Self::Bridge { .. }
             | Self::Record { .. }
             | Self::Replay { .. }

@@ -2,6 +2,7 @@
 
 use std::{env, fs};
 
+use http::header::AUTHORIZATION;
 use mcp_blocking::{
     Client, Command, Error,
     http::{ClientOptions, Connector},
@@ -12,7 +13,7 @@ use mcp_service::{
     config::{ServerConfig, ServersConfig},
 };
 
-use crate::{error::Failed, options::ConnectionOptions};
+use crate::{error::Failed, options::ConnectionOptions, sign_in::Credentials};
 
 /// The variable of the environment with a bearer token.
 const TOKEN: &str = "MCP_BEARER_TOKEN";
@@ -23,7 +24,7 @@ pub(crate) enum Target {
     /// A program to start.
     Program(Command),
     /// An address.
-    Http { address: Box<ClientOptions>, bearer: Option<String> },
+    Http { address: Box<ClientOptions>, credentials: Credentials },
 }
 
 impl Target {
@@ -66,12 +67,8 @@ impl Target {
     pub(crate) fn connect(&self, host: &Host) -> Result<Client, Error> {
         match self {
             Self::Program(command) => Client::spawn(command.clone(), host),
-            Self::Http { address, bearer } => {
-                let mut connector = Connector::with_client_options((**address).clone());
-                if let Some(token) = bearer {
-                    connector = connector.bearer(token)?;
-                }
-                connector.connect(host)
+            Self::Http { address, credentials } => {
+                credentials.connect(Connector::with_client_options((**address).clone()), host)
             }
         }
     }
@@ -79,7 +76,7 @@ impl Target {
 
 /// Connects to a target.
 pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    Target::parse(target, options)?.connect(host).map_err(|error| Failed::connection(&error))
+    Target::parse(target, options)?.connect(host).map_err(|error| Failed::connect(&error))
 }
 
 /// Returns the variables of `--env`.
@@ -108,6 +105,10 @@ fn http(mut address: ClientOptions, options: &ConnectionOptions) -> Result<Targe
         let (Ok(name), Ok(value)) = (name, value) else { return Err(wrong()) };
         address.headers.append::<http::HeaderName>(name, value);
     }
-    let bearer = options.bearer.clone().or_else(|| env::var(TOKEN).ok());
-    Ok(Target::Http { address: Box::new(address), bearer })
+    let credentials = match options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
+        Some(token) => Credentials::Bearer(token),
+        None if address.headers.contains_key(AUTHORIZATION) => Credentials::None,
+        None => Credentials::stored(&address.url.to_string(), options)?,
+    };
+    Ok(Target::Http { address: Box::new(address), credentials })
 }

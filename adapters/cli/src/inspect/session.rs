@@ -134,17 +134,12 @@ impl Sessions {
                     });
                 ready(opened)
             })),
-            Target::Http { address, bearer } => {
+            Target::Http { address, credentials } => {
                 let connector = Connector::with_client_options((**address).clone());
-                let connector = connector.http_client(ObservedClient::new(observer));
-                let connector = match bearer {
-                    Some(token) => connector.bearer(token),
-                    None => Ok(connector),
-                };
-                connector.and_then(|connector| connector.connect(host))
+                credentials.connect(connector.http_client(ObservedClient::new(observer)), host)
             }
         };
-        let client = client.map_err(|error| Failed::connection(&error))?;
+        let client = client.map_err(|error| Failed::connect(&error))?;
         if !self.is_current(session, |live| live.client = Some(client.clone())) {
             client.close();
             return Err(Failed::ended("another connection was opened"));

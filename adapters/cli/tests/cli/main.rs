@@ -11,6 +11,8 @@ mod project;
 mod recorder;
 mod replay;
 mod server;
+#[cfg(unix)]
+mod sign_in;
 mod trace;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
@@ -42,6 +44,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             });
         }
         return Ok(mcp_blocking::serve_stdio(&service)?);
+    }
+    #[cfg(unix)]
+    if env::var_os(sign_in::BROWSER).is_some() {
+        sign_in::browse(given.last().expect("a URL"));
+        return Ok(());
     }
     if given.first().is_some_and(|first| first == "--mirror") {
         return Ok(recorder::mirror()?);
@@ -100,6 +107,12 @@ const TESTS: &[(&str, Test)] = &[
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
+    #[cfg(unix)]
+    ("sign_in::tokens_are_stored_refreshed_and_removed", sign_in::tokens_are_stored_refreshed_and_removed),
+    #[cfg(unix)]
+    ("sign_in::other_commands_never_ask_the_user", sign_in::other_commands_never_ask_the_user),
+    #[cfg(unix)]
+    ("sign_in::wrong_sign_ins", sign_in::wrong_sign_ins),
     ("servers_of_a_file", servers_of_a_file),
     ("generated_module_is_current", generated_module_is_current),
     ("generated_client_calls_tools", generated_client_calls_tools),

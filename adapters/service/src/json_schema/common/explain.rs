@@ -207,11 +207,16 @@ impl<'a> Explainer<'a> {
     fn has_shape(&mut self, id: Id, value: &Value, levels: u32) -> bool {
         let Some(levels) = levels.checked_sub(1) else { return true };
         self.check.rules(id).iter().all(|rule| match rule {
+            _ if !self.check.take(1) => false,
             Rule::Types(_) | Rule::Values(..) => self.check.holds(rule, value, 0),
             Rule::Reference(id) => self.has_shape(*id, value, levels),
             Rule::Members(members) => members.known.iter().all(|(name, id)| {
+                let rules = self.check.rules(*id);
+                if !self.check.take(name_steps(name) + rules.len() as u64) {
+                    return false;
+                }
                 let Some(member) = value.get(name) else { return true };
-                let mut constants = self.check.rules(*id).iter().filter(|rule| matches!(rule, Rule::Values(..)));
+                let mut constants = rules.iter().filter(|rule| matches!(rule, Rule::Values(..)));
                 constants.all(|rule| self.check.holds(rule, member, 0))
             }),
             _ => true,
@@ -219,14 +224,22 @@ impl<'a> Explainer<'a> {
     }
 
     /// Returns whether an object has a member that a schema requires.
-    fn has_required_member(&self, id: Id, value: &Value, levels: u32) -> bool {
+    fn has_required_member(&mut self, id: Id, value: &Value, levels: u32) -> bool {
         let Some(levels) = levels.checked_sub(1) else { return false };
         self.check.rules(id).iter().any(|rule| match rule {
-            Rule::Required(names) => names.iter().any(|name| value.get(name).is_some()),
+            _ if !self.check.take(1) => false,
+            Rule::Required(names) => {
+                names.iter().any(|name| self.check.take(name_steps(name)) && value.get(name).is_some())
+            }
             Rule::Reference(id) => self.has_required_member(*id, value, levels),
             _ => false,
         })
     }
+}
+
+/// The steps that looking a member up takes.
+const fn name_steps(name: &str) -> u64 {
+    1 + name.len() as u64 / 64
 }
 
 /// A list of values as in the texts of errors.

@@ -282,6 +282,26 @@ fn checks_with_schemas_of_peers_are_limited() {
     }
 }
 
+/// Alternatives whose shapes are compared with a value: each of many members for each of many references.
+#[test]
+fn explanations_are_limited() {
+    let names = |count: usize| (0..count).map(|number| format!("n{number}"));
+    let named = |count| names(count).map(|name| (name, json!({"const": 1}))).collect::<serde_json::Map<_, _>>();
+    for definition in [
+        |count: usize, named: Value, _: Value| json!({"properties": named, "minProperties": count + 9}),
+        |count: usize, _: Value, names: Value| json!({"required": names, "minProperties": count + 9}),
+    ] {
+        let explained = |count: usize| {
+            let definition = definition(count, named(count).into(), names(count).collect::<Vec<_>>().into());
+            let references = vec![json!({"$ref": "#/$defs/a"}); count];
+            let checker = common(&json!({"$defs": {"a": definition}, "anyOf": references}));
+            checker.check(&json!({"other": 1})).expect_err("it has too few members")
+        };
+        assert_eq!(explained(3), "the value fits none of the alternatives");
+        assert_eq!(explained(2_000), "the value does not fit the schema");
+    }
+}
+
 // A level of references that was not counted, and members that several rules check, took the stack or time without end.
 #[test]
 fn evaluated_members_and_overlapping_rules_are_bounded() {

@@ -1,0 +1,231 @@
+//! The credentials of servers over HTTP: `mcp login` and `mcp logout`, and the stored tokens that other commands use.
+
+use std::{
+    env,
+    future::{Future, ready},
+    io,
+    path::PathBuf,
+    pin::Pin,
+    process::ExitCode,
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
+};
+
+use mcp_blocking::{
+    Client, Error,
+    http::{
+        ClientOptions, Connector, OAuth,
+        auth::{
+            Browser, ClientIdentity, Loopback, Redirects, Registration, Scopes, Secret, Settings, TokenStore, Url,
+            UserAgent,
+        },
+    },
+};
+use mcp_proto::{auth::canonical, protocol::Capability};
+use mcp_service::{Host, block_on};
+
+use crate::{
+    error::Failed,
+    host,
+    options::{ConnectionOptions, LoginOptions},
+    show,
+    target::Target,
+};
+
+/// The variable of the environment with the secret of `--client-id`.
+const CLIENT_SECRET: &str = "MCP_CLIENT_SECRET";
+
+/// What the requests to a server are sent with.
+#[derive(Clone, Debug)]
+pub(crate) enum Credentials {
+    /// Nothing, or headers that the user has given.
+    None,
+    /// A token that the user has given.
+    Bearer(String),
+    /// The tokens that `mcp login` has stored.
+    Stored(OAuth),
+}
+
+impl Credentials {
+    /// Returns the stored tokens for a server, if there are some.
+    pub(crate) fn stored(server: &str, options: &ConnectionOptions) -> Result<Self, Failed> {
+        let Some(path) = tokens_file(options).filter(|path| path.exists()) else { return Ok(Self::None) };
+        let store = store(path)?;
+        if !is_stored(&store, server)? {
+            return Ok(Self::None);
+        }
+        let provider = OAuth::builder(server).map_err(usage)?;
+        Ok(Self::Stored(provider.store(store).user_agent(NoUserAgent::new()?).build()?))
+    }
+
+    /// Connects with these credentials.
+    pub(crate) fn connect(&self, connector: Connector, host: &Host) -> Result<Client, Error> {
+        let connector = match self {
+            Self::None => connector,
+            Self::Bearer(token) => connector.bearer(token)?,
+            Self::Stored(provider) => connector.auth(provider.clone()),
+        };
+        connector.connect(host)
+    }
+}
+
+/// Signs the user in at the authorization server of a server, and stores the tokens.
+pub(crate) fn login(options: &LoginOptions, connection: &ConnectionOptions) -> Result<ExitCode, Failed> {
+    let address = address(&options.server, connection)?;
+    let server = address.url.to_string();
+    let store = store(tokens_file(connection).ok_or_else(no_home)?)?;
+    let was_signed_in = is_stored(&store, &server)?;
+    let loopback = Loopback::on(options.port.unwrap_or(0))
+        .map_err(|error| Failed::usage(format!("the redirect cannot be listened for: {error}")))?;
+    let was_asked = Arc::new(AtomicBool::new(false));
+    let (asked, browser) = (was_asked.clone(), (!options.no_browser).then(browser));
+    let user_agent = loopback.open_with(move |url| {
+        asked.store(true, Ordering::Relaxed);
+        show::note(&format!("sign in at {}", url.as_str()));
+        // The user has the address if no browser opens.
+        let _ = browser.as_ref().map(|browser| browser.open(url));
+        Ok(())
+    });
+    let provider = OAuth::builder(&server).map_err(usage)?.settings(settings(options)?);
+    let provider = provider.user_agent(user_agent).store(store).build()?;
+    let connector = Connector::with_client_options(address).auth(provider.clone());
+    let outcome = connector
+        .connect(&host::host(connection, None)?)
+        .map_err(|error| Failed::connection(&error))
+        .and_then(|client| use_credentials(&client));
+    if let Err(failed) = outcome {
+        // The provider says more than the refusal of the server.
+        return Err(provider.error().map_or(failed, |error| Failed::connection(&error)));
+    }
+    let was_asked = was_asked.load(Ordering::Relaxed);
+    if was_asked && !provider.is_stored() {
+        return Err(Failed::usage("the tokens could not be stored"));
+    }
+    if !connection.quiet {
+        show::note(match (was_asked, was_signed_in) {
+            (true, _) => "signed in",
+            (false, true) => "signed in already: for another sign-in, use `mcp logout` before",
+            (false, false) => "the server does not ask for a sign-in",
+        });
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Removes the stored tokens of a server, and revokes them if its authorization server can do that.
+pub(crate) fn logout(server: &str, connection: &ConnectionOptions) -> Result<ExitCode, Failed> {
+    let server = address(server, connection)?.url.to_string();
+    let Credentials::Stored(provider) = Credentials::stored(&server, connection)? else {
+        if !connection.quiet {
+            show::note("there are no tokens for this server");
+        }
+        return Ok(ExitCode::SUCCESS);
+    };
+    block_on(provider.sign_out()).map_err(|error| Failed::connection(&error))?;
+    if !connection.quiet {
+        show::note("signed out");
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+/// Requests the tools, since some servers want credentials for these only.
+fn use_credentials(client: &Client) -> Result<(), Failed> {
+    if client.capabilities().contains(Capability::Tools) {
+        client.list_tools(None)?.wait()?;
+    }
+    client.close();
+    Ok(())
+}
+
+/// Returns the identity of the client and the scopes that it asks for.
+fn settings(options: &LoginOptions) -> Result<Settings, Failed> {
+    let mut settings = Settings { offline_access: true, ..Settings::default() };
+    if !options.scopes.is_empty() {
+        let scopes = Scopes::of(options.scopes.iter().map(String::as_str));
+        settings.scopes = Some(scopes.ok_or_else(|| Failed::usage("a scope of --scope has wrong characters"))?);
+    }
+    let identities = &mut settings.identities;
+    match (&options.client_id, &options.issuer) {
+        (Some(client_id), Some(issuer)) => identities.pre_registered.push(ClientIdentity {
+            issuer: issuer.clone(),
+            client_id: client_id.clone(),
+            secret: env::var(CLIENT_SECRET).ok().map(Secret::new),
+            secret_expires_at: None,
+            redirect_uris: Vec::new(),
+            auth_method: None,
+        }),
+        _ => identities.registration = Some(Registration::new("mcp-cli", [])),
+    }
+    Ok(settings)
+}
+
+/// Returns the address of a server that is reached over HTTP.
+fn address(server: &str, connection: &ConnectionOptions) -> Result<ClientOptions, Failed> {
+    match Target::parse(server, connection)? {
+        Target::Http { address, .. } => Ok(*address),
+        Target::Program(_) => Err(Failed::usage("a program needs no sign-in: the server must be a URL")),
+    }
+}
+
+/// Returns the file of the tokens, if the user has a home folder.
+fn tokens_file(connection: &ConnectionOptions) -> Option<PathBuf> {
+    if let Some(file) = &connection.tokens {
+        return Some(file.clone());
+    }
+    // Specification of base directories: relative paths are ignored.
+    let state = env::var_os("XDG_STATE_HOME").map(PathBuf::from).filter(|path| path.is_absolute());
+    let folder = state.or_else(|| Some(env::home_dir()?.join(".local/state")))?;
+    Some(folder.join("mcp/tokens.json"))
+}
+
+#[cfg(unix)]
+fn store(path: PathBuf) -> Result<impl TokenStore, Failed> {
+    mcp_blocking::http::auth::FileTokenStore::new(path).map_err(|error| unusable(&error))
+}
+
+/// The access list of a file cannot be read without unsafe code there.
+#[cfg(not(unix))]
+fn store(_: PathBuf) -> Result<mcp_blocking::http::auth::MemoryTokenStore, Failed> {
+    Err(Failed::usage("tokens cannot be stored on this system: give one with --bearer"))
+}
+
+fn is_stored(store: &impl TokenStore, server: &str) -> Result<bool, Failed> {
+    let url = Url::parse(server).map_err(usage)?;
+    Ok(store.load(&canonical(&url)).map_err(|error| unusable(&error))?.is_some())
+}
+
+fn unusable(error: &io::Error) -> Failed {
+    Failed::usage(format!("the file of the tokens cannot be used: {error}"))
+}
+
+fn usage(error: impl ToString) -> Failed {
+    Failed::usage(error.to_string())
+}
+
+fn no_home() -> Failed {
+    Failed::usage("there is no home folder: name the file of the tokens with --tokens")
+}
+
+fn browser() -> Browser {
+    env::var_os("BROWSER").map_or_else(Browser::system, Browser::new)
+}
+
+/// A user agent that never asks. With it, stored tokens are refreshed, and no others are requested.
+struct NoUserAgent(Url);
+
+impl NoUserAgent {
+    fn new() -> Result<Self, Failed> {
+        Url::parse("http://127.0.0.1/callback").map(Self).map_err(usage)
+    }
+}
+
+impl UserAgent for NoUserAgent {
+    fn redirect_uri(&self) -> &Url {
+        &self.0
+    }
+
+    fn authorize(&self, _: Url, _: Redirects) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send>> {
+        Box::pin(ready(Err(io::Error::other("`mcp login` asks the user"))))
+    }
+}

@@ -1,0 +1,264 @@
+//! Tests of `mcp login`, `mcp logout` and the tokens that are stored, with an authorization server, a protected server
+//! and a browser in this program.
+
+use std::{
+    collections::BTreeMap,
+    env, fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::{TcpListener, TcpStream},
+    path::PathBuf,
+    process::Command,
+    sync::{Arc, Mutex},
+    thread,
+};
+
+use mcp_blocking::http::{AccessToken, Listener, ResourceServer, TokenError};
+use serde_json::{Value, json};
+
+use crate::{Output, bridge::Bridge, recorder::Folder, server, target};
+
+/// The variable of the environment that makes this program a browser.
+pub(crate) const BROWSER: &str = "MCP_TEST_BROWSER";
+
+/// The browser of a user who agrees: follows the redirect of the authorization server.
+pub(crate) fn browse(url: &str) {
+    let (_, location) = get(url);
+    let (status, _) = get(&location.expect("a redirect"));
+    assert_eq!(status, 200);
+}
+
+/// Returns the status and the location.
+fn get(url: &str) -> (u16, Option<String>) {
+    let (host, path) = url.strip_prefix("http://").and_then(|rest| rest.split_once('/')).expect("a URL");
+    let mut stream = TcpStream::connect(host).expect("it listens");
+    write!(stream, "GET /{path} HTTP/1.1\r\nhost: {host}\r\nconnection: close\r\n\r\n").expect("it is sent");
+    let mut head = String::new();
+    stream.read_to_string(&mut head).expect("text");
+    let status = head.split(' ').nth(1).and_then(|status| status.parse().ok()).expect("a status");
+    (status, head.lines().find_map(|line| line.strip_prefix("location: ")).map(str::to_owned))
+}
+
+#[derive(Default)]
+struct State {
+    active: Vec<String>,
+    refresh: Option<String>,
+    tokens: usize,
+    refuses_refreshes: bool,
+    requests: BTreeMap<String, usize>,
+}
+
+/// An authorization server.
+#[derive(Clone)]
+struct Issuer {
+    url: String,
+    state: Arc<Mutex<State>>,
+}
+
+impl Issuer {
+    fn start() -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let url = format!("http://{}", listener.local_addr().expect("it has one"));
+        let issuer = Self { url, state: Arc::default() };
+        let served = issuer.clone();
+        thread::spawn(move || listener.incoming().flatten().for_each(|stream| served.serve(stream)));
+        issuer
+    }
+
+    fn serve(&self, mut stream: TcpStream) {
+        let mut reader = BufReader::new(stream.try_clone().expect("a descriptor"));
+        let mut line = String::new();
+        if reader.read_line(&mut line).is_err() {
+            return;
+        }
+        let target = line.split(' ').nth(1).unwrap_or_default().to_owned();
+        let mut length = 0;
+        loop {
+            let mut line = String::new();
+            let _ = reader.read_line(&mut line);
+            let Some((name, value)) = line.trim_end().split_once(": ") else { break };
+            if name.eq_ignore_ascii_case("content-length") {
+                length = value.parse().expect("a length");
+            }
+        }
+        let mut body = vec![0; length];
+        reader.read_exact(&mut body).expect("it is whole");
+        let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let (status, location, body) = self.respond(path, query, &String::from_utf8(body).expect("text"));
+        let (location, body) = (location.map(|it| format!("location: {it}\r\n")).unwrap_or_default(), body.to_string());
+        let head = format!("content-type: application/json\r\n{location}connection: close");
+        let _ = write!(stream, "HTTP/1.1 {status} x\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
+    }
+
+    fn respond(&self, path: &str, query: &str, body: &str) -> (u16, Option<String>, Value) {
+        let fields: BTreeMap<_, _> = [query, body]
+            .into_iter()
+            .flat_map(|text| text.split('&'))
+            .filter_map(|pair| pair.split_once('='))
+            .map(|(name, value)| (name, value.replace("%3A", ":").replace("%2F", "/")))
+            .collect();
+        let field = |name: &str| fields.get(name).cloned().unwrap_or_default();
+        let url = |path: &str| format!("{}{path}", self.url);
+        let mut state = self.state.lock().expect("no panic");
+        *state.requests.entry(path.to_owned()).or_default() += 1;
+        match path {
+            "/.well-known/oauth-authorization-server" => {
+                let document = json!({"issuer": self.url, "authorization_endpoint": url("/authorize"),
+                    "token_endpoint": url("/token"), "registration_endpoint": url("/register"),
+                    "revocation_endpoint": url("/revoke"), "response_types_supported": ["code"],
+                    "code_challenge_methods_supported": ["S256"]});
+                (200, None, document)
+            }
+            "/register" => (201, None, json!({"client_id": "id", "client_secret": "canary-secret"})),
+            "/authorize" => {
+                let redirect = format!("{}?code=canary-code&state={}", field("redirect_uri"), field("state"));
+                (302, Some(redirect), Value::Null)
+            }
+            "/token" => {
+                let is_refresh = field("grant_type") == "refresh_token";
+                let is_known =
+                    !state.refuses_refreshes && state.refresh.as_deref() == fields.get("refresh_token").map(|it| &**it);
+                if is_refresh && !is_known {
+                    return (400, None, json!({"error": "invalid_grant"}));
+                }
+                state.tokens += 1;
+                let (access, refresh) =
+                    (format!("canary-{}", state.tokens), format!("canary-refresh-{}", state.tokens));
+                state.active.push(access.clone());
+                state.refresh = Some(refresh.clone());
+                (200, None, json!({"access_token": access, "token_type": "Bearer", "refresh_token": refresh}))
+            }
+            "/revoke" => {
+                state.active.clear();
+                (200, None, Value::Null)
+            }
+            _ => (404, None, Value::Null),
+        }
+    }
+
+    fn count(&self, path: &str) -> usize {
+        self.state.lock().expect("no panic").requests.get(path).copied().unwrap_or_default()
+    }
+
+    /// Starts a server that accepts the tokens of this issuer. Returns its URL.
+    fn protect(&self) -> String {
+        let listener = Listener::bind("127.0.0.1:0").expect("there is a port");
+        let url = format!("http://{}/mcp", listener.local_addr());
+        let (issuer, state) = (self.url.clone(), self.state.clone());
+        let verify = move |token: &str| {
+            let is_active = state.lock().expect("no panic").active.iter().any(|active| active == token);
+            if is_active { Ok(AccessToken::new(issuer.clone(), "ada")) } else { Err(TokenError::Expired) }
+        };
+        let protected = listener.protect(ResourceServer::new(&url, &self.url, verify).expect("URLs"));
+        thread::spawn(move || protected.serve(&server::service()));
+        url
+    }
+}
+
+/// A user with a file for tokens, and a browser.
+struct User {
+    folder: Folder,
+}
+
+impl User {
+    fn new() -> Self {
+        Self { folder: Folder::new("tokens") }
+    }
+
+    fn tokens(&self) -> PathBuf {
+        self.folder.file("tokens.json")
+    }
+
+    fn mcp(&self, arguments: &[&str]) -> Output {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+        command.args(arguments).arg("--tokens").arg(self.tokens()).env_remove("MCP_BEARER_TOKEN");
+        command.env("BROWSER", env::current_exe().expect("a program")).env(BROWSER, "1");
+        let output = command.output().expect("it runs");
+        let text = |bytes| String::from_utf8(bytes).expect("UTF-8");
+        let (out, error) = (text(output.stdout), text(output.stderr));
+        assert!(!format!("{out}{error}").contains("canary"), "a secret is shown: {out}{error}");
+        (output.status.code().unwrap_or(-1), out, error)
+    }
+}
+
+pub(crate) fn tokens_are_stored_refreshed_and_removed() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    let is_refused = |(code, _, error): &Output| *code == 3 && error.contains("`mcp login` signs in");
+    let before = user.mcp(&["list", &url, "tools"]);
+    assert!(is_refused(&before), "{before:?}");
+    assert_eq!(issuer.count("/.well-known/oauth-authorization-server"), 0, "without tokens, nothing is looked up");
+
+    let (code, out, error) = user.mcp(&["login", &url]);
+    assert_eq!((code, &*out), (0, ""), "{error}");
+    assert!(
+        error.contains(&format!("sign in at {}/authorize?", issuer.url)) && error.ends_with("signed in\n"),
+        "{error}"
+    );
+    for era in ["legacy", "modern"] {
+        let (code, out, error) = user.mcp(&["call", &url, "echo", "message=7", "--era", era]);
+        assert_eq!((code, &*out, &*error), (0, "7\n", ""));
+    }
+    assert_eq!((issuer.count("/authorize"), issuer.count("/token")), (1, 1));
+    let (code, _, error) = user.mcp(&["login", &url]);
+    assert!(code == 0 && error.contains("signed in already"), "{error}");
+
+    // The access token has expired: it is refreshed, and the user is not asked.
+    issuer.state.lock().expect("no panic").active.clear();
+    assert_eq!(user.mcp(&["list", &url, "prompts"]).0, 0);
+    assert_eq!(user.mcp(&["list", &url, "prompts"]).0, 0);
+    assert_eq!((issuer.count("/authorize"), issuer.count("/token")), (1, 2), "the new token is stored");
+
+    // A token of the user has priority, and so has a header.
+    for given in [["--bearer", "wrong"], ["--header", "authorization: Bearer wrong"]] {
+        let outcome = user.mcp(&[&["list", &url][..], &given].concat());
+        assert!(is_refused(&outcome), "{outcome:?}");
+    }
+
+    let (code, _, error) = user.mcp(&["logout", &url]);
+    assert!(code == 0 && error.contains("signed out"), "{error}");
+    assert!(issuer.count("/revoke") > 0);
+    let after = user.mcp(&["list", &url]);
+    assert!(is_refused(&after), "{after:?}");
+    let (code, _, error) = user.mcp(&["logout", &url]);
+    assert!(code == 0 && error.contains("there are no tokens"), "{error}");
+}
+
+/// A refresh token that is of no use does not make the program register, or open a browser.
+pub(crate) fn other_commands_never_ask_the_user() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    {
+        let mut state = issuer.state.lock().expect("no panic");
+        state.active.clear();
+        state.refuses_refreshes = true;
+    }
+    let (code, _, error) = user.mcp(&["list", &url]);
+    assert!(code == 3 && error.contains("`mcp login`"), "{error}");
+    assert_eq!((issuer.count("/authorize"), issuer.count("/register")), (1, 1));
+    issuer.state.lock().expect("no panic").refuses_refreshes = false;
+    let (code, _, error) = user.mcp(&["login", &url]);
+    assert!(code == 0 && error.ends_with("signed in\n"), "{error}");
+    assert_eq!(user.mcp(&["list", &url]).0, 0);
+}
+
+pub(crate) fn wrong_sign_ins() {
+    let user = User::new();
+    let bridge = Bridge::start(&[]);
+    let (code, _, error) = user.mcp(&["login", &bridge.url]);
+    assert!(code == 0 && error.contains("does not ask for a sign-in"), "{error}");
+    let (code, _, error) = user.mcp(&["login", &target("")]);
+    assert!(code == 2 && error.contains("must be a URL"), "{error}");
+    let (code, _, error) = user.mcp(&["login", "http://127.0.0.1:1/mcp", "--client-id", "x"]);
+    assert!(code == 2 && error.contains("--issuer"), "{error}");
+    let (code, _, error) = user.mcp(&["login", "http://127.0.0.1:1/mcp", "--scope", "a\"b"]);
+    assert!(code == 2 && error.contains("--scope"), "{error}");
+    fs::write(user.tokens(), "no JSON").expect("it is written");
+    #[cfg(unix)]
+    {
+        use std::os::unix::fs::PermissionsExt as _;
+        fs::set_permissions(user.tokens(), fs::Permissions::from_mode(0o600)).expect("it is ours");
+    }
+    let (code, _, error) = user.mcp(&["list", &bridge.url]);
+    assert!(code == 2 && error.contains("the file of the tokens is damaged"), "{error}");
+}
