@@ -129,10 +129,18 @@ struct State {
     tokens: usize,
     /// Token requests are refused with a description that quotes them.
     refuses: bool,
+    /// The response to requests of this path is [`FLOOD`] bytes long.
+    floods: Option<&'static str>,
+    /// How many such responses were begun, and how much of each was written before the client closed the connection.
+    floods_begun: usize,
+    flooded: Vec<usize>,
     /// What clients have sent and that is secret: verifiers, and the values of `Authorization`.
     sent: Vec<String>,
     requests: BTreeMap<String, usize>,
 }
+
+/// The bytes of a response that is too long. The buffers of a connection on loopback hold some of it.
+const FLOOD: usize = 64 << 20;
 
 impl Issuer {
     fn start() -> Self {
@@ -164,6 +172,17 @@ impl Issuer {
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("it is whole");
+        if self.update(|state| state.floods) == Some(&*path) {
+            self.update(|state| state.floods_begun += 1);
+            let length = FLOOD + 1;
+            let _ = write!(
+                stream,
+                "HTTP/1.1 200 x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{{"
+            );
+            let chunk = [b' '; 64 << 10];
+            let written = (0..FLOOD / chunk.len()).take_while(|_| stream.write_all(&chunk).is_ok()).count();
+            return self.update(|state| state.flooded.push(written * chunk.len()));
+        }
         let (status, body) = self.respond(&path, &String::from_utf8(body).expect("text"));
         let (body, head) = (body.to_string(), "content-type: application/json\r\nconnection: close");
         let _ = write!(stream, "HTTP/1.1 {status} x\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -264,6 +283,19 @@ fn host() -> Host {
     Host::builder("test", "1").build()
 }
 
+/// Returns the credentials of a client that registers itself, and whose user consents.
+fn oauth(issuer: &Issuer, url: &str) -> OAuth {
+    let mut settings = Settings::default();
+    settings.identities.registration = Some(Registration::new("test", []));
+    let user = issuer.clone();
+    let browser = Loopback::new().expect("a port").open_with(move |url| {
+        user.consent(url);
+        Ok(())
+    });
+    let builder = OAuth::builder(url).expect("a URL").settings(settings).user_agent(browser);
+    builder.build().expect("random bytes")
+}
+
 /// Calls a tool, and returns its text or all that is shown of the error.
 async fn call(client: &Peer<ClientRole>, tool: &str) -> Result<String, String> {
     match client.call_tool(tool, json!({})).expect("it is sent").await {
@@ -312,15 +344,7 @@ fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
         issuer.update(|state| state.resource = "https://other.example/mcp".to_owned());
         let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
-        let mut settings = Settings::default();
-        settings.identities.registration = Some(Registration::new("test", []));
-        let user = issuer.clone();
-        let browser = Loopback::new().expect("a port").open_with(move |url| {
-            user.consent(url);
-            Ok(())
-        });
-        let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
-        let oauth: OAuth = oauth.build().expect("random bytes");
+        let oauth = oauth(&issuer, &url);
         let connector = || Connector::new(&url).expect("a URL").auth(oauth.clone());
         for _ in 0..2 {
             let refused = connector().connect(&host()).await.map(drop).expect_err("no token is accepted");
@@ -334,6 +358,35 @@ fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
     });
 }
 
+/// Documents are read up to a limit, and the connection is closed there.
+#[test]
+fn long_documents_are_not_read_to_their_end() {
+    run(async {
+        for path in ["/.well-known/oauth-authorization-server", "/register", "/token"] {
+            let issuer = Issuer::start();
+            let (listener, url) = protected(&issuer).await;
+            issuer.update(|state| state.floods = Some(path));
+            let stop = listener.stop_handle();
+            let served = spawn(async move { listener.serve(&service()).await });
+            let oauth = oauth(&issuer, &url);
+            let connector = Connector::new(&url).expect("a URL").auth(oauth.clone());
+            drop(connector.connect(&host()).await.map(drop).expect_err("there is no token"));
+            let error = oauth.error().expect("a document was refused").to_string();
+            assert!(error.contains("the document is too long"), "{path}: {error}");
+            stop();
+            served.await.expect("it is stopped");
+            // The issuer notices the end of the connection when it writes.
+            let flooded = loop {
+                match issuer.update(|state| (state.floods_begun, state.flooded.clone())) {
+                    (begun, flooded) if begun == flooded.len() => break flooded,
+                    _ => thread::yield_now(),
+                }
+            };
+            assert!(!flooded.is_empty() && flooded.iter().all(|written| *written < FLOOD / 2), "{path}: {flooded:?}");
+        }
+    });
+}
+
 // req: AUTH-069
 #[test]
 fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
@@ -343,15 +396,7 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
         let (listener, url) = protected(&issuer).await;
         let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
-        let mut settings = Settings::default();
-        settings.identities.registration = Some(Registration::new("test", []));
-        let user = issuer.clone();
-        let browser = Loopback::new().expect("a port").open_with(move |url| {
-            user.consent(url);
-            Ok(())
-        });
-        let oauth = OAuth::builder(&url).expect("a URL").settings(settings).user_agent(browser);
-        let oauth: OAuth = oauth.build().expect("random bytes");
+        let oauth = oauth(&issuer, &url);
         let connector = Connector::new(&url).expect("a URL").auth(oauth.clone());
         let client = connector.connect(&host()).await.expect("the user consents");
         let mut shown = String::new();

@@ -110,6 +110,12 @@ fn serve<A: Adapter>(args: &[String]) -> ExitCode {
         .tool(Tool::new("pid", || process::id().to_string()))
         .tool(Tool::new("wait", |context: Context| context.sleep(LONG).wait().map(|()| "waited")))
         .tool(Tool::new_async("answer", async || "answered"))
+        .tool(Tool::new("block", || -> &'static str {
+            eprintln!("blocked");
+            loop {
+                thread::park();
+            }
+        }))
         .tool(Tool::new("leave", |context: Context| {
             context.peer().close();
             "left"

@@ -30,6 +30,7 @@ scenarios![
     // A58
     // req: STDIO-014
     server_can_exit_while_stdin_is_open,
+    server_ends_while_a_function_blocks,
     // A56
     server_ends_when_its_output_pipe_breaks,
     // A45
@@ -134,6 +135,22 @@ fn server_can_exit_while_stdin_is_open<A: Adapter>() {
     server.stdout.as_mut().expect("piped").read_to_string(&mut output).expect("it answers and closes");
     assert!(output.contains("left"), "{output}");
     assert!(ended(&mut server).success());
+    assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+fn server_ends_while_a_function_blocks<A: Adapter>() {
+    let mut start = Start::new(program());
+    start.args([FLAG, A::NAME, "server"]).stdin(Stdio::piped()).stdout(Stdio::piped()).stderr(Stdio::piped());
+    let mut server = start.spawn().expect("this program can be started");
+    handshake(&mut server);
+    let call = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"block"}}"#;
+    writeln!(server.stdin.as_mut().expect("piped"), "{call}").expect("it reads");
+    let mut line = String::new();
+    BufReader::new(server.stderr.take().expect("piped")).read_line(&mut line).expect("text");
+    assert_eq!(line, "blocked\n");
+    let start = Instant::now();
+    drop(server.stdin.take());
+    server.wait().expect("it is our child");
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 

@@ -25,13 +25,6 @@ const provider = new Provider(issuer, {
       redirect_uris: [],
       response_types: [],
     },
-    {
-      client_id: 'resource',
-      client_secret: 'the secret of the resource server',
-      grant_types: [],
-      redirect_uris: [],
-      response_types: [],
-    },
   ],
   // Clients of this kind have a redirect URI on loopback (RFC 8252, section 7.3).
   clientDefaults: { application_type: 'native' },
@@ -67,7 +60,7 @@ const provider = new Provider(issuer, {
         scope: SCOPES.join(' '),
         audience: resource,
         accessTokenTTL: 600,
-        accessTokenFormat: resource.includes('opaque') ? 'opaque' : 'jwt',
+        accessTokenFormat: 'jwt',
         jwt: { sign: { alg: 'RS256' } },
       }),
     },

@@ -3,7 +3,7 @@
 // usage: node suite.mjs FOLDER-OF-EXAMPLES PYTHON ADAPTER...
 import { spawn } from 'node:child_process';
 import { generateKeyPairSync } from 'node:crypto';
-import { mkdtempSync, rmSync, writeFileSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
@@ -83,6 +83,14 @@ async function task(name, body) {
 const issuer = await serve(['node', file('provider.mjs')]);
 const counts = async () => (await fetch(`${issuer}/test/counts`)).json();
 
+/** Replaces the access tokens in the file of a client by one that no server accepts. */
+function replaceAccessTokens(path) {
+  const text = readFileSync(path, 'utf8');
+  const replaced = text.replaceAll(/"access_token":"[^"]*"/g, '"access_token":"of no server"');
+  if (replaced === text) throw new Error(`${path} has no access token`);
+  writeFileSync(path, replaced);
+}
+
 /** Runs a body, and compares how often each thing has happened at the authorization server with what is expected. */
 async function counted(expected, body) {
   const before = await counts();
@@ -154,6 +162,15 @@ for (const adapter of adapters) {
       await fetch(`${issuer}/test/expire`, { method: 'POST' });
       await counted({ ...once, refreshes: 1 }, () => call(user()));
     });
+    await task(`oauth-client-${adapter} -> ${name}: a refresh token is replaced by the next one`, async () => {
+      const env = user();
+      await counted(once, () => call(env));
+      // A refresh token that is used twice is refused, and the user would be asked again.
+      for (let round = 0; round < 2; round++) {
+        replaceAccessTokens(join(env.XDG_STATE_HOME, 'mcp-oauth-client/tokens.json'));
+        await counted({ refreshes: 1 }, () => call(env));
+      }
+    });
     await task(`oauth-client-${adapter} -> ${name}: a client with credentials of its own`, () =>
       counted({ credentials: 1 }, async () => {
         const { output, errors } = await call({ ...user(), ...machine });
@@ -198,9 +215,32 @@ for (const adapter of adapters) {
   );
 }
 
+for (const adapter of adapters) {
+  const address = `127.0.0.1:${await freePort()}`;
+  const url = await serve([
+    join(examples, `protected-server-${adapter}`), address, `http://${address}/mcp`, issuer, `${issuer}/jwks`,
+  ]);
+  await task(`mcp login and logout -> protected-server-${adapter}`, async () => {
+    const env = user();
+    const mcp = (...args) => run([join(examples, '../mcp'), ...args], env);
+    await counted(once, () => mcp('login', url));
+    await counted({}, async () => {
+      const { output } = await mcp('call', url, 'whoami');
+      if (output === '') throw new Error('the tool says nothing');
+    });
+    replaceAccessTokens(join(env.XDG_STATE_HOME, 'mcp/tokens.json'));
+    await counted({ refreshes: 1 }, () => mcp('list', url));
+    await counted({ revocations: 2 }, () => mcp('logout', url));
+    await counted({}, async () => {
+      const listed = await mcp('list', url).then(({ output }) => output, () => undefined);
+      if (listed !== undefined) throw new Error(`the server lists ${listed}`);
+    });
+  });
+}
+
 for (const child of running) child.kill();
 rmSync(scratch, { recursive: true, force: true });
-const expected = 17 * adapters.length;
+const expected = 21 * adapters.length;
 if (passed + failed !== expected) {
   failed++;
   console.log(`FAIL there are ${passed + failed - 1} checks, and not ${expected}`);

@@ -57,10 +57,11 @@ impl<S: Scheduler> LoopTask<S> {
     }
 
     fn schedule(self: &Arc<Self>) {
+        // A state that stays the same is written as well, so that the next poll sees what the task is woken for.
         let woken = self.state.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |state| match state {
             PENDING => Some(QUEUED),
             POLLED => Some(WOKEN),
-            _ => None,
+            state => Some(state),
         });
         if woken == Ok(PENDING) {
             self.scheduler.clone().push(self.clone());
@@ -75,7 +76,7 @@ impl<S: Scheduler> LoopTask<S> {
 
     /// Polls the task. Only the thread that has taken it from the queue calls this.
     pub(super) fn run(self: &Arc<Self>) {
-        self.state.store(POLLED, Ordering::SeqCst);
+        self.state.swap(POLLED, Ordering::SeqCst);
         let mut future = lock(&self.future);
         let waker = Waker::from(self.clone());
         let is_over = self.cancelled.load(Ordering::SeqCst)
@@ -91,7 +92,7 @@ impl<S: Scheduler> LoopTask<S> {
             let _ = catch_unwind(AssertUnwindSafe(|| drop(ended)));
             self.scheduler.ended();
         } else if self.state.compare_exchange(POLLED, PENDING, Ordering::SeqCst, Ordering::SeqCst).is_err() {
-            self.state.store(QUEUED, Ordering::SeqCst);
+            self.state.swap(QUEUED, Ordering::SeqCst);
             drop(future);
             self.scheduler.clone().push(self.clone());
         }

@@ -92,13 +92,14 @@ impl Task {
     pub(super) fn schedule(self: &Arc<Self>) {
         let mut state = self.state.load(Ordering::SeqCst);
         loop {
+            // A state that stays the same is written as well, so that the next poll sees what the task is woken for.
             let next = match state {
                 PENDING => QUEUED,
                 POLLED => WOKEN,
-                _ => return,
+                state => state,
             };
             match self.state.compare_exchange_weak(state, next, Ordering::SeqCst, Ordering::SeqCst) {
-                Ok(_) if next == QUEUED => return self.enqueue(),
+                Ok(PENDING) => return self.enqueue(),
                 Ok(_) => return,
                 Err(now) => state = now,
             }
@@ -125,7 +126,7 @@ impl Task {
     pub(super) fn run(self: &Arc<Self>) {
         let is_over = self.poll(&Waker::from(self.clone()));
         if !is_over && !self.mark_pending() {
-            self.state.store(QUEUED, Ordering::Release);
+            self.state.swap(QUEUED, Ordering::AcqRel);
             self.enqueue();
         }
     }

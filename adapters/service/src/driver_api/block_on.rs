@@ -50,7 +50,8 @@ pub fn block_on_driving<T>(future: impl Future<Output = T>, drive: impl Fn(&Wait
     let thread = WaitingThread(Arc::new(Signal::new()));
     let waker = Waker::from(thread.0.clone());
     loop {
-        thread.0.state.store(POLLING, Ordering::Release);
+        // A store could be delayed until after the poll, and then overwrite a notification that the poll has not seen.
+        thread.0.state.swap(POLLING, Ordering::AcqRel);
         if let Poll::Ready(value) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
             return value;
         }

@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::{
     Outcome,
-    client::{Pending, connect, initialize, modern_call, post, read_response, round_trip},
+    client::{Pending, begin, connect, in_session, modern_call, read_response, round_trip},
 };
 
 /// The last byte of the address of the attacker.
@@ -117,14 +117,6 @@ fn open_session(server: SocketAddr) -> Outcome<(TcpStream, String)> {
     Ok((stream, session))
 }
 
-/// Begins a session, and returns its id.
-fn begin(stream: &mut TcpStream) -> Outcome<String> {
-    let session = round_trip(stream, &initialize())?.session.ok_or("no session for the attacker")?;
-    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
-    round_trip(stream, &post(&format!("mcp-session-id: {session}\r\n"), &initialized))?;
-    Ok(session)
-}
-
 /// 16,384 sessions, each of them used.
 fn sessions(server: SocketAddr) -> Outcome<String> {
     let mut stream = connect(ATTACKER, server)?;
@@ -132,9 +124,7 @@ fn sessions(server: SocketAddr) -> Outcome<String> {
     for _ in 0..16_384 {
         let Ok(session) = begin(&mut stream) else { break };
         let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
-        held += usize::from(
-            round_trip(&mut stream, &post(&format!("mcp-session-id: {session}\r\n"), &ping))?.status == 200,
-        );
+        held += usize::from(round_trip(&mut stream, &in_session(&session, &ping))?.status == 200);
     }
     thread::sleep(HOLD);
     Ok(format!("{held} sessions"))
@@ -176,7 +166,7 @@ fn hold_functions(server: SocketAddr) -> Outcome<Vec<TcpStream>> {
         let params = json!({"name": "test_input_required_result_elicitation", "arguments": {}});
         let message = json!({"jsonrpc": "2.0", "id": request, "method": "tools/call", "params": params});
         let Ok(mut calling) = connect(ATTACKER, server) else { break };
-        if calling.write_all(&post(&format!("mcp-session-id: {session}\r\n"), &message)).is_ok() {
+        if calling.write_all(&in_session(&session, &message)).is_ok() {
             held.push(calling);
         }
     }

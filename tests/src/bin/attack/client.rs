@@ -27,7 +27,7 @@ pub(crate) fn connect(last: u8, server: SocketAddr) -> Outcome<TcpStream> {
 }
 
 /// Returns a POST request with a message. `headers` are whole lines.
-pub(crate) fn post(headers: &str, message: &Value) -> Vec<u8> {
+fn post(headers: &str, message: &Value) -> Vec<u8> {
     let body = message.to_string();
     format!(
         "POST /mcp HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\n{headers}\
@@ -52,6 +52,19 @@ pub(crate) fn initialize() -> Vec<u8> {
     let params = json!({"protocolVersion": "2025-11-25", "capabilities": {"elicitation": {}},
         "clientInfo": {"name": "attack", "version": "1"}});
     post("", &json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}))
+}
+
+/// Returns a request of a session with a message.
+pub(crate) fn in_session(session: &str, message: &Value) -> Vec<u8> {
+    post(&format!("mcp-session-id: {session}\r\nmcp-protocol-version: 2025-11-25\r\n"), message)
+}
+
+/// Begins a session, and returns its id.
+pub(crate) fn begin(stream: &mut TcpStream) -> Outcome<String> {
+    let session = round_trip(stream, &initialize())?.session.ok_or("there is no session")?;
+    let initialized = json!({"jsonrpc": "2.0", "method": "notifications/initialized"});
+    round_trip(stream, &in_session(&session, &initialized))?;
+    Ok(session)
 }
 
 /// A response with its head.

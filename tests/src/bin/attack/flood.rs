@@ -1,5 +1,5 @@
 //! Clients that send many calls before they read: every call gets a response, over standard input and output and over
-//! HTTP.
+//! HTTP, where all connections of the client share one session.
 
 use std::{
     io::{BufRead, BufReader, Write},
@@ -8,49 +8,80 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::{
     Outcome,
-    client::{connect, modern_call, read_response},
+    client::{begin, connect, in_session, read_response},
     server::{self, Server},
 };
 
 /// How long the client does not read.
 const PAUSE: Duration = Duration::from_secs(4);
 
-/// The connections of an HTTP client. Each carries one request after the other.
-const CONNECTIONS: usize = 32;
+/// Calls of a tool that are sent before a response is read.
+struct Calls {
+    count: usize,
+    tool: &'static str,
+    arguments: Value,
+    /// A part of each response.
+    result: &'static str,
+    /// The connections of an HTTP client. Each carries one call after the other.
+    connections: usize,
+}
 
-/// A flood of a server of an adapter. It returns the number of responses, the seconds, and the peak of memory in MiB.
-type Flood = fn(&str) -> Outcome<(usize, f64, u64)>;
+/// The description of a flood, its calls, and whether they are sent over HTTP.
+pub(crate) type Flood = (&'static str, fn() -> Calls, bool);
 
-pub(crate) const FLOODS: [(&str, Flood); 4] = [
-    ("40,000 calls of 4 KiB over stdio", |adapter| stdio(adapter, 40_000, 4 << 10)),
-    ("64 calls of 1 MiB over stdio", |adapter| stdio(adapter, 64, 1 << 20)),
-    ("40,000 calls of 4 KiB over HTTP", |adapter| http(adapter, 40_000, 4 << 10, CONNECTIONS)),
-    ("64 calls of 1 MiB over HTTP", |adapter| http(adapter, 64, 1 << 20, 64)),
+pub(crate) const FLOODS: [Flood; 4] = [
+    ("40,000 calls of 4 KiB over stdio", many, false),
+    ("64 calls of 1 MiB over stdio, each for 5 s", large, false),
+    ("40,000 calls of 4 KiB over HTTP", many, true),
+    ("64 calls of 1 MiB over HTTP, each for 5 s", large, true),
 ];
 
-fn stdio(adapter: &str, calls: usize, size: usize) -> Outcome<(usize, f64, u64)> {
+/// Calls with small arguments and responses of the same size.
+fn many() -> Calls {
+    let arguments = json!({"name": "x".repeat(4 << 10)});
+    Calls { count: 40_000, tool: "greet", arguments, result: "Hello, ", connections: 32 }
+}
+
+/// Calls that take longer than it takes to send all of them, so that they are in flight at the same time.
+fn large() -> Calls {
+    let arguments = json!({"ms": 5_000, "unused": "x".repeat(1 << 20)});
+    Calls { count: 64, tool: "test_slow", arguments, result: "slow done", connections: 64 }
+}
+
+/// Floods a server of an adapter. Returns the number of responses, the seconds, and the peak of memory in MiB.
+pub(crate) fn flood(adapter: &str, (_, calls, is_http): Flood) -> Outcome<(usize, f64, u64)> {
+    if is_http { http(adapter, &calls()) } else { stdio(adapter, &calls()) }
+}
+
+impl Calls {
+    fn params(&self) -> Value {
+        json!({"name": self.tool, "arguments": self.arguments})
+    }
+}
+
+fn stdio(adapter: &str, calls: &Calls) -> Outcome<(usize, f64, u64)> {
     let program = server::example(&format!("everything-{adapter}"))?;
     let mut child = Command::new(program).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
     let mut input = child.stdin.take().ok_or("no input")?;
     let mut output = BufReader::new(child.stdout.take().ok_or("no output")?);
     let begin = Instant::now();
+    let (count, call) = (calls.count, calls.params().to_string());
     let writing = thread::spawn(move || -> Outcome<_> {
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "flood", "version": "1"}});
         writeln!(input, "{}", json!({"jsonrpc": "2.0", "id": "first", "method": "initialize", "params": params}))?;
         writeln!(input, "{}", json!({"jsonrpc": "2.0", "method": "notifications/initialized"}))?;
-        let params = json!({"name": "greet", "arguments": {"name": "x".repeat(size)}}).to_string();
-        for id in 0..calls {
-            writeln!(input, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)?;
+        for id in 0..count {
+            writeln!(input, r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{call}}}"#)?;
         }
         Ok(input)
     });
     thread::sleep(PAUSE);
-    let (mut line, mut answered, mut has_greeted) = (String::new(), vec![false; calls], false);
+    let (mut line, mut answered, mut has_greeted) = (String::new(), vec![false; count], false);
     while !has_greeted || answered.contains(&false) {
         line.clear();
         if output.read_line(&mut line)? == 0 {
@@ -63,7 +94,7 @@ fn stdio(adapter: &str, calls: usize, size: usize) -> Outcome<(usize, f64, u64)>
         let id = line.split_once("\"id\":").and_then(|(_, rest)| rest.split([',', '}']).next()?.parse::<usize>().ok());
         let id = id.ok_or_else(|| format!("no id: {}", &line[..line.len().min(200)]))?;
         // A refusal is no response to a call, and a second response is one too many.
-        if !line.contains("Hello, ") || std::mem::replace(&mut answered[id], true) {
+        if !line.contains(calls.result) || std::mem::replace(&mut answered[id], true) {
             return Err(format!("call {id} got {}", &line[..line.len().min(200)]).into());
         }
     }
@@ -75,32 +106,38 @@ fn stdio(adapter: &str, calls: usize, size: usize) -> Outcome<(usize, f64, u64)>
     Ok((answered.len(), seconds, peak))
 }
 
-fn http(adapter: &str, calls: usize, size: usize, connections: usize) -> Outcome<(usize, f64, u64)> {
+fn http(adapter: &str, calls: &Calls) -> Outcome<(usize, f64, u64)> {
     let server = Server::start(adapter)?;
     let address = server.address;
-    let call = modern_call("greet", &json!({"name": "x".repeat(size)}));
+    let session = begin(&mut connect(1, address)?)?;
     let begin = Instant::now();
-    let clients: Vec<_> = (0..connections)
-        .map(|_| {
-            let call = call.clone();
+    let each = calls.count / calls.connections;
+    let clients: Vec<_> = (0..calls.connections)
+        .map(|number| {
+            let (session, params, result) = (session.clone(), calls.params(), calls.result);
             thread::spawn(move || -> Outcome<usize> {
                 let stream = connect(1, address)?;
                 let mut writer = stream.try_clone()?;
                 let mut reader = BufReader::new(stream);
                 // All requests of a connection are written without waiting for a response.
-                let writing = thread::spawn(move || (0..calls / connections).try_for_each(|_| writer.write_all(&call)));
+                let writing = thread::spawn(move || {
+                    (0..each).try_for_each(|id| {
+                        let id = number * each + id;
+                        let message = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": params});
+                        writer.write_all(&in_session(&session, &message))
+                    })
+                });
                 thread::sleep(PAUSE);
-                let mut answered = 0;
-                for _ in 0..calls / connections {
+                for id in 0..each {
                     let response = read_response(&mut reader)?;
-                    if response.status != 200 || !response.body.contains("Hello, ") {
+                    let is_its_own = response.body.contains(&format!("\"id\":{},", number * each + id));
+                    if response.status != 200 || !is_its_own || !response.body.contains(result) {
                         let start = &response.body[..response.body.len().min(200)];
                         return Err(format!("status {}: {start}", response.status).into());
                     }
-                    answered += 1;
                 }
                 writing.join().map_err(|_| "the writer has panicked")??;
-                Ok(answered)
+                Ok(each)
             })
         })
         .collect();

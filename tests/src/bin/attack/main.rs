@@ -50,9 +50,10 @@ fn main() -> Outcome<()> {
     }
     writeln!(out, "\n| adapter | flood | responses | seconds | peak |\n| --- | --- | ---: | ---: | ---: |")?;
     for adapter in &adapters {
-        for (name, flood) in flood::FLOODS {
-            let (answered, seconds, peak) = flood(adapter)?;
-            writeln!(out, "| {adapter} | {name} | {answered} | {seconds:.1} | {peak} MiB |")?;
+        for flood in flood::FLOODS {
+            let (answered, seconds, peak) =
+                flood::flood(adapter, flood).map_err(|error| format!("{adapter}, {}: {error}", flood.0))?;
+            writeln!(out, "| {adapter} | {} | {answered} | {seconds:.1} | {peak} MiB |", flood.0)?;
         }
     }
     Ok(())

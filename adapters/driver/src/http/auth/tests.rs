@@ -339,6 +339,8 @@ fn ended_runtime_does_not_block_authorization() {
     });
     let oauth = builder(&server, MemoryTokenStore::default()).user_agent(user_agent).build().expect("random bytes");
     let mut refusal = send(&oauth).1;
+    // The task that has read the store would perform the next actions as well, and its runtime does not end.
+    block_on(oauth.0.state.wait_for(|state| (!state.is_driven).then_some(())));
     thread::scope(|scope| {
         let of_ended = scope.spawn(|| {
             END.set(Some(end.clone()));
