@@ -33,7 +33,7 @@ use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
 use error::Failed;
 use options::{Command, ConnectionOptions, Options};
-use recorder::RecordOptions;
+use recorder::{ListenOptions, RecordOptions};
 use replay::AgainstOptions;
 use target::Target;
 
@@ -76,7 +76,19 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
             Some(Ok(ExitCode::SUCCESS))
         }
-        Command::Record { output, no_mask, max_bytes, command } => {
+        Command::Record { output, no_mask, max_bytes, listen: Some(listen), no_compression, url, .. } => {
+            let options = ListenOptions {
+                output,
+                is_masked: !no_mask,
+                max_bytes: *max_bytes,
+                quiet: connection.quiet,
+                listen,
+                url: url.as_deref().unwrap_or_default(),
+                no_compression: *no_compression,
+            };
+            Some(recorder::record_http(&options))
+        }
+        Command::Record { output, no_mask, max_bytes, command, .. } => {
             let record = |variables| {
                 let (max_bytes, quiet) = (*max_bytes, connection.quiet);
                 recorder::record_stdio(&RecordOptions {

@@ -105,7 +105,7 @@ impl Report {
             What::Exit(code) => format!("the server ended with the exit code {code}"),
             What::Signal(signal) => format!("the server was ended by the signal {signal}"),
             What::Stopped(why) => format!("the recording stopped: {}", plain(why)),
-            What::Bytes { .. } => return Ok(()),
+            What::Bytes { .. } | What::Http(_) => return Ok(()),
         };
         if self.json {
             return self.text(&json!({"t": at, "kind": "event", "text": text}).to_string());
