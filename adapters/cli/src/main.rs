@@ -2,8 +2,8 @@
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
 //! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
-//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge`, `bench` and
-//! `inspect` use any server.
+//! reads them as messages, `replay` judges these, and `trace` draws them. `step` shows
+//! them one by one. `bridge`, `bench` and `inspect` use any server.
 
 mod arguments;
 mod bench;
@@ -13,6 +13,7 @@ mod commands;
 mod error;
 mod generate;
 mod host;
+mod http_rules;
 mod inspect;
 mod markup;
 mod messages;
@@ -23,6 +24,7 @@ mod recorder;
 mod replay;
 mod rules;
 mod show;
+mod step;
 mod target;
 mod text;
 mod trace;
@@ -120,8 +122,12 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
+        Command::Replay { file, step: true, .. } if connection.json => {
+            Some(Err(Failed::usage(format!("{}: --step has no output in JSON", file.display()))))
+        }
+        Command::Replay { file, step: true, .. } => Some(step::step(file)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
-        Command::Replay { file, against: Some(command), ignore } => {
+        Command::Replay { file, against: Some(command), ignore, .. } => {
             let play = |variables| {
                 replay::replay_against(&AgainstOptions {
                     record: file,

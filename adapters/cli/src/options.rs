@@ -219,6 +219,9 @@ pub(crate) enum Command {
         /// A member of responses that is not compared, wherever it is.
         #[arg(long = "ignore", value_name = "MEMBER", requires = "against")]
         ignore: Vec<String>,
+        /// Steps through the record in the terminal, forwards and backwards. `?` shows the keys.
+        #[arg(long, conflicts_with = "against")]
+        step: bool,
     },
     /// Draws a record: as a page that loads nothing (.html), or as an image (.svg).
     Trace {
