@@ -2,8 +2,8 @@
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
 //! client of `host`. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
-//! reads them as messages, `replay` judges these, and `trace` draws them. `step` shows
-//! them one by one. `bridge`, `bench` and `inspect` use any server.
+//! reads them as messages, `replay` judges these, `trace` draws them, and `step` shows them one by one. `bridge`, `bench`
+//! and `inspect` use any server.
 
 mod arguments;
 mod bench;

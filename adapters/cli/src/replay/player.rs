@@ -95,7 +95,7 @@ pub(crate) struct Player<R> {
 
 #[derive(Debug)]
 enum Source<R> {
-    Stdio { lines: Lines<R>, judge: Box<Judge> },
+    Stdio { lines: Box<Lines<R>>, judge: Box<Judge> },
     Http(Box<HttpPlayer<R>>),
 }
 
@@ -119,9 +119,10 @@ impl Plan {
     pub(crate) fn play<R: BufRead>(&self, reader: Reader<R>) -> Result<Player<R>, Failed> {
         let masked = reader.header().masked;
         let source = match self {
-            Self::Stdio(setup) => {
-                Source::Stdio { lines: Lines::new(reader)?, judge: Box::new(Judge::new((**setup).clone(), masked)) }
-            }
+            Self::Stdio(setup) => Source::Stdio {
+                lines: Box::new(Lines::new(reader)?),
+                judge: Box::new(Judge::new((**setup).clone(), masked)),
+            },
             Self::Http(survey) => {
                 Source::Http(Box::new(HttpPlayer::new(Exchanges::new(reader)?, survey.clone(), masked)))
             }

@@ -1,7 +1,7 @@
 //! Finds the session of each exchange over HTTP, and what is known of the sessions before they are played.
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     io::BufRead,
 };
 
@@ -211,7 +211,7 @@ impl Survey {
     pub(super) fn read<R: BufRead>(mut exchanges: Exchanges<R>) -> Result<Self, Failed> {
         let mut router = Router::new(&exchanges.reader().header().server.clone());
         let mut survey = Self::default();
-        let (mut without_id, mut discoveries, mut accepted) = (HashSet::new(), HashSet::new(), HashSet::new());
+        let (mut without_id, mut discoveries, mut accepted) = (BTreeSet::new(), HashSet::new(), HashSet::new());
         while let Some(item) = exchanges.next_item()? {
             router.take(&item);
             match &item {

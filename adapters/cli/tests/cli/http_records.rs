@@ -78,6 +78,9 @@ const CALL: &str = r#"{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"n
 const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"content":[]}}"#;
 const ID: &str = "\r\nMcp-Session-Id: id-1";
 
+/// Request, headers, body, status and headers of the response, its body, and the rules.
+type Row<'a> = (&'a str, &'a str, &'a str, &'a str, &'a str, &'a [&'a str]);
+
 pub(crate) fn broken_rules_of_http() {
     let folder = Folder::new("listen-rules");
     let fields = |more: &str| format!("{ACCEPT}Mcp-Session-Id: id-1\r\n{more}");
@@ -85,8 +88,7 @@ pub(crate) fn broken_rules_of_http() {
     let good = fields(version);
     let bare = "Mcp-Session-Id: id-1\r\nMCP-Protocol-Version: 2025-11-25\r\n";
     let event = format!("id: 1\ndata: {RESULT}\n\n");
-    // Request, headers, body, status and headers of the response, its body, and the rules.
-    let rows: &[(&str, &str, &str, &str, &str, &[&str])] = &[
+    let rows: &[Row<'_>] = &[
         ("POST /mcp", &good, CALL, JSON, RESULT, &[]),
         ("POST /mcp", &good, CALL, EVENTS, &event, &[]),
         ("POST /mcp", bare, CALL, JSON, RESULT, &["client HTTP-009"]),
