@@ -33,6 +33,14 @@ impl Bridge {
     }
 }
 
+impl Bridge {
+    /// Kills the bridge, which has no time to end anything.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
         // Not at once, so that the bridge ends its server.

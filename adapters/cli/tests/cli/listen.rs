@@ -487,6 +487,30 @@ pub(crate) fn wrong_requests_are_refused() {
     }
 }
 
+pub(crate) fn killed_servers_leave_requests_without_a_response() {
+    for (era, path) in [("legacy", "/mcp"), ("modern", "/mcp"), ("legacy", "/sse")] {
+        let folder = Folder::new("listen-server");
+        let file = folder.file("a.jsonl");
+        let bridge = Bridge::start(&[]);
+        let recorder = Listening::start(&file, &bridge.url, &[]);
+        let url = recorder.url.replace("/mcp", path);
+        let mut client = Command::new(env!("CARGO_BIN_EXE_mcp"));
+        client.args(["--era", era, "call", &url, "wait", "--timeout", "60", "--quiet"]).stderr(Stdio::null());
+        let mut client = client.spawn().expect("it runs");
+        recorded(&file, "\\\"name\\\":\\\"wait\\\"");
+        bridge.kill();
+        // A client over HTTP may try to reconnect for a while.
+        recorded(&file, "\",\"from\":\"server\",\"t\":");
+        client.kill().expect("it runs or has ended");
+        client.wait().expect("it ends");
+        let (code, out, error) = mcp(&["replay", file.to_str().expect("UTF-8")]);
+        assert_eq!((code, &*error), (0, ""), "{era} {path}: {out}");
+        let (_, open) = out.split_once("Requests without a response:").expect(&out);
+        assert!(open.contains("tools/call") && open.contains(" wait of the client: "), "{era} {path}: {open}");
+        assert!(out.contains("the server ended the exchange: "), "{era} {path}: {out}");
+    }
+}
+
 /// Everything that the program does over HTTP breaks no rule that its records show.
 pub(crate) fn own_sessions_over_http_break_no_rule(run: &Mcp) {
     let folder = Folder::new("listen-own");

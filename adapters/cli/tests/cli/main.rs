@@ -125,6 +125,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
         "listen::nothing_is_lost_when_the_http_recorder_is_killed",
         listen::nothing_is_lost_when_the_http_recorder_is_killed,
     ),
+    (
+        "listen::killed_servers_leave_requests_without_a_response",
+        listen::killed_servers_leave_requests_without_a_response,
+    ),
     ("listen::wrong_requests_are_refused", listen::wrong_requests_are_refused),
     ("http_records::broken_rules_of_http", http_records::broken_rules_of_http),
     ("http_records::broken_rules_of_http_of_2026", http_records::broken_rules_of_http_of_2026),

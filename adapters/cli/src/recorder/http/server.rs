@@ -198,7 +198,70 @@ impl ServerWriter {
 
 #[cfg(test)]
 mod tests {
+    use std::{net::TcpListener, thread};
+
+    use rustls::{RootCertStore, ServerConfig, ServerConnection, StreamOwned, crypto::ring, pki_types::PrivateKeyDer};
+
     use super::*;
+
+    /// Returns the configurations of a server and of a client that trusts it.
+    fn identity() -> (Arc<ServerConfig>, Arc<ClientConfig>) {
+        let made = rcgen::generate_simple_self_signed(["localhost".to_owned()]).expect("a certificate");
+        let certificate: rustls::pki_types::CertificateDer<'static> = made.cert.into();
+        let key = PrivateKeyDer::try_from(made.signing_key.serialize_der()).expect("a key");
+        let mut roots = RootCertStore::empty();
+        roots.add(certificate.clone()).expect("it can be trusted");
+        let provider = Arc::new(ring::default_provider());
+        let server = ServerConfig::builder_with_provider(provider.clone());
+        let server = server.with_safe_default_protocol_versions().expect("versions").with_no_client_auth();
+        let client = ClientConfig::builder_with_provider(provider);
+        let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
+        let server = server.with_single_cert(vec![certificate], key).expect("they belong together");
+        (Arc::new(server), Arc::new(client.with_no_client_auth()))
+    }
+
+    #[test]
+    fn both_directions_of_tls_go_on_at_the_same_time() {
+        let (server, client) = identity();
+        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let port = listener.local_addr().expect("an address").port();
+        // Sends everything back, so it reads no more when it is not read.
+        let echo = thread::spawn(move || {
+            let (socket, _) = listener.accept().expect("a connection");
+            let mut stream = StreamOwned::new(ServerConnection::new(server).expect("a connection"), socket);
+            let mut chunk = vec![0; 40_000];
+            loop {
+                // The end is an error unless the other side has told it.
+                match stream.read(&mut chunk).expect("bytes") {
+                    0 => break,
+                    len => stream.write_all(&chunk[..len]).expect("it is read"),
+                }
+            }
+            stream.conn.send_close_notify();
+            stream.flush().expect("it is read");
+        });
+        let mut address = Address::new(&format!("http://localhost:{port}/")).expect("an address");
+        address.tls = Some(client);
+        // The name has addresses of both kinds; the listener has one.
+        let socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
+        let (mut reader, mut writer) = address.open(socket).expect("a handshake");
+        let sent: Vec<u8> = (0..8_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
+        let expected = sent.clone();
+        let writing = thread::spawn(move || {
+            sent.chunks(70_000).for_each(|piece| writer.write(piece).expect("it is read"));
+            writer.end();
+        });
+        let (mut read, mut chunk) = (Vec::new(), vec![0; 64 << 10]);
+        loop {
+            match reader.read(&mut chunk).expect("bytes") {
+                0 => break,
+                len => read.extend_from_slice(&chunk[..len]),
+            }
+        }
+        writing.join().expect("it is written");
+        echo.join().expect("it has ended");
+        assert!(read == expected, "{} of {} bytes", read.len(), expected.len());
+    }
 
     #[test]
     fn addresses_are_read() {
