@@ -241,29 +241,7 @@ impl Survey {
                     }
                 }
                 HttpItem::Message { exchange, bytes, .. } => {
-                    let Some(Message::Response { id, result }) = message(bytes) else { continue };
-                    match router.route(*exchange) {
-                        Route::Session(number) => {
-                            let Some(known) = survey.sessions.get_mut(&number) else { continue };
-                            if known.opening.as_ref() == Some(&id)
-                                && let Ok(result) = result.decode::<InitializeResult>()
-                            {
-                                known.opening = None;
-                                known.is_certain = true;
-                                known.setup.version = ProtocolVersion::parse(&result.protocol_version);
-                                known.setup.server = Some(result.capabilities);
-                            }
-                        }
-                        Route::Modern(exchange) => {
-                            survey.is_modern = true;
-                            if discoveries.contains(&exchange)
-                                && let Ok(result) = result.decode::<DiscoverResult>()
-                            {
-                                survey.server = Some(result.capabilities);
-                            }
-                        }
-                        Route::Other => {}
-                    }
+                    survey.answered(router.route(*exchange), bytes, discoveries.contains(exchange));
                 }
                 HttpItem::End { exchange, end, .. } => {
                     discoveries.remove(exchange);
@@ -289,6 +267,31 @@ impl Survey {
             }
         }
         Ok(survey)
+    }
+
+    /// Reads what the result of a request tells.
+    fn answered(&mut self, route: Route, body: &[u8], is_discovery: bool) {
+        let Some(Message::Response { id, result }) = message(body) else { return };
+        match route {
+            Route::Session(number) => {
+                let Some(known) = self.sessions.get_mut(&number) else { return };
+                if known.opening.as_ref() == Some(&id)
+                    && let Ok(result) = result.decode::<InitializeResult>()
+                {
+                    known.opening = None;
+                    known.is_certain = true;
+                    known.setup.version = ProtocolVersion::parse(&result.protocol_version);
+                    known.setup.server = Some(result.capabilities);
+                }
+            }
+            Route::Modern(_) => {
+                self.is_modern = true;
+                if is_discovery && let Ok(result) = result.decode::<DiscoverResult>() {
+                    self.server = Some(result.capabilities);
+                }
+            }
+            Route::Other => {}
+        }
     }
 
     /// Returns what is known of a session.

@@ -43,6 +43,9 @@ impl Bridge {
 
 impl Drop for Bridge {
     fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
         // Not at once, so that the bridge ends its server.
         let ended = Command::new("kill").arg(self.process.id().to_string()).status();
         if !ended.is_ok_and(|status| status.success()) {
