@@ -486,10 +486,10 @@ impl Responses {
         loop {
             let piece =
                 self.input.piece(framing, &mut content).map_err(|error| Stopped(Origin::Server, error.to_string()))?;
-            let forwarded = match (&piece, rewriter.as_mut()) {
-                (Some(piece), None) => piece.clone(),
-                (None, None) => Vec::new(),
-                (_, Some(rewriter)) => rewritten(rewriter, framing, &content, piece.is_none()),
+            let is_end = piece.is_none();
+            let forwarded = match rewriter.as_mut() {
+                None => piece.unwrap_or_default(),
+                Some(rewriter) => rewritten(rewriter, framing, &content, is_end),
             };
             // Only between chunks: the size of one that has begun is not known to the client.
             let is_settled = matches!(framing, Framing::UntilEnd) || framing.is_between();
@@ -497,7 +497,7 @@ impl Responses {
                 *rewriter = None;
             }
             body.content(&mut content);
-            if piece.is_none() || framing.is_over() {
+            if is_end || framing.is_over() {
                 self.finish(body);
                 return self.write(&forwarded);
             }
