@@ -427,9 +427,14 @@ pub(crate) fn nothing_is_lost_when_the_http_recorder_is_killed() {
     let (server, url) = Server::start();
     let mut recorder = Listening::start(&file, &url, &[]);
     let mut client = recorder.connect();
-    client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+    client.write_all(b"POST / HTTP/1.1\r\nHost: localhost\r\nContent-Length: 200\r\n\r\n").expect("it is read");
     let mut at_server = server.accept();
     head(&mut at_server);
+    for number in 1..=200 {
+        client.write_all(b"x").expect("it is read");
+        at_server.read_exact(&mut [0]).expect("a byte");
+        assert_eq!(part(&file, 1, "request-body").len(), number, "bytes are recorded before they are forwarded");
+    }
     at_server.write_all(b"HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n").expect("it is read");
     head(&mut client);
     let mut received = Vec::new();
@@ -439,6 +444,7 @@ pub(crate) fn nothing_is_lost_when_the_http_recorder_is_killed() {
         let mut bytes = vec![0; event.len()];
         client.read_exact(&mut bytes).expect("an event");
         received.extend(bytes);
+        assert!(part(&file, 1, "response-body") == received, "bytes are recorded before they are forwarded");
     }
     recorder.process.kill().expect("it runs");
     recorder.process.wait().expect("it ends");
