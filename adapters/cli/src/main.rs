@@ -1,9 +1,9 @@
 //! `mcp`: a client of Model Context Protocol servers for the command line and for scripts.
 //!
 //! The command line is described in `options`; `commands` runs a command on a connection that `target` opens with the
-//! client of `host`. `sign_in` has the credentials of servers over HTTP. `generate` writes typed clients. `recorder` writes records in the format of `record`; `messages`
-//! reads them as messages, `replay` judges these, and `trace` draws them. `bridge`, `bench` and
-//! `inspect` use any server.
+//! client of `host`. `sign_in` has the credentials of servers over HTTP. `generate` writes typed clients. `recorder`
+//! writes records in the format of `record`; `messages` reads them as messages, `replay` judges these, `trace` draws
+//! them, and `step` shows them one by one. `bridge`, `bench` and `inspect` use any server.
 
 mod arguments;
 mod bench;
@@ -13,6 +13,7 @@ mod commands;
 mod error;
 mod generate;
 mod host;
+mod http_rules;
 mod inspect;
 mod markup;
 mod messages;
@@ -24,6 +25,7 @@ mod replay;
 mod rules;
 mod show;
 mod sign_in;
+mod step;
 mod target;
 mod text;
 mod trace;
@@ -34,7 +36,7 @@ use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
 use error::Failed;
 use options::{Command, ConnectionOptions, Options};
-use recorder::RecordOptions;
+use recorder::{ListenOptions, RecordOptions};
 use replay::AgainstOptions;
 use target::Target;
 
@@ -77,7 +79,19 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
             clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
             Some(Ok(ExitCode::SUCCESS))
         }
-        Command::Record { output, no_mask, max_bytes, command } => {
+        Command::Record { output, no_mask, max_bytes, listen: Some(listen), no_compression, url, .. } => {
+            let options = ListenOptions {
+                output,
+                is_masked: !no_mask,
+                max_bytes: *max_bytes,
+                quiet: connection.quiet,
+                listen,
+                url: url.as_deref().unwrap_or_default(),
+                no_compression: *no_compression,
+            };
+            Some(recorder::record_http(&options))
+        }
+        Command::Record { output, no_mask, max_bytes, command, .. } => {
             let record = |variables| {
                 let (max_bytes, quiet) = (*max_bytes, connection.quiet);
                 recorder::record_stdio(&RecordOptions {
@@ -111,8 +125,12 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
+        Command::Replay { file, step: true, .. } if connection.json => {
+            Some(Err(Failed::usage(format!("{}: --step has no output in JSON", file.display()))))
+        }
+        Command::Replay { file, step: true, .. } => Some(step::step(file)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
-        Command::Replay { file, against: Some(command), ignore } => {
+        Command::Replay { file, against: Some(command), ignore, .. } => {
             let play = |variables| {
                 replay::replay_against(&AgainstOptions {
                     record: file,

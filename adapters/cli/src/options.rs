@@ -192,9 +192,10 @@ pub(crate) enum Command {
     },
     /// Records all messages between a client and a server, and changes none.
     ///
-    /// Write it before the command of a server in the configuration of a client: `mcp record -o FILE -- COMMAND`. The
-    /// record is in JSON Lines: see docs/mcp.md. Values of passwords, tokens, keys and cookies are masked. The exit
-    /// code is that of the server, or 128 and the number of the signal that ended it.
+    /// Write it before the command of a server in the configuration of a client: `mcp record -o FILE -- COMMAND`. For a
+    /// server over HTTP: `mcp record -o FILE --listen 127.0.0.1:8000 URL`, and the client gets the address that is
+    /// printed. The record is in JSON Lines: see docs/mcp.md. Values of passwords, tokens, keys and cookies are masked.
+    /// The exit code is that of the server, or 128 and the number of the signal that ended it.
     Record {
         /// The file, which must not exist: else a number is added to its name. `{time}` and `{pid}` are replaced.
         #[arg(long, short, value_name = "FILE", default_value = "mcp-{time}-{pid}.jsonl")]
@@ -205,8 +206,17 @@ pub(crate) enum Command {
         /// The most bytes of the record. After them messages are forwarded and not recorded.
         #[arg(long, value_name = "BYTES", default_value_t = 1 << 30, value_parser = clap::value_parser!(u64).range(1024..))]
         max_bytes: u64,
+        /// The address to listen at, such as 127.0.0.1:8000. Requests are forwarded to URL.
+        #[arg(long, value_name = "ADDRESS", requires = "url")]
+        listen: Option<String>,
+        /// Asks the server for bodies that are not compressed, which can be masked and read.
+        #[arg(long, requires = "listen")]
+        no_compression: bool,
+        /// The server over HTTP.
+        #[arg(requires = "listen", conflicts_with = "command")]
+        url: Option<String>,
         /// The program of the server, and its arguments.
-        #[arg(last = true, required = true, value_name = "COMMAND")]
+        #[arg(last = true, required_unless_present = "listen", value_name = "COMMAND")]
         command: Vec<OsString>,
     },
     /// Plays a record through the state machines of both sides, and prints each message with what it broke.
@@ -222,6 +232,9 @@ pub(crate) enum Command {
         /// A member of responses that is not compared, wherever it is.
         #[arg(long = "ignore", value_name = "MEMBER", requires = "against")]
         ignore: Vec<String>,
+        /// Steps through the record in the terminal, forwards and backwards. `?` shows the keys.
+        #[arg(long, conflicts_with = "against")]
+        step: bool,
     },
     /// Draws a record: as a page that loads nothing (.html), or as an image (.svg).
     Trace {

@@ -1,6 +1,8 @@
 //! Rules of the specification that a record can show to be broken: those rows of `tests/requirements` with their texts. A
 //! test compares them.
 
+use crate::http_rules::HTTP_RULES;
+
 /// Ids and texts, sorted by id.
 pub(crate) const RULES: &[(&str, &str)] = &[
     (
@@ -549,7 +551,9 @@ pub(crate) const RULES: &[(&str, &str)] = &[
 
 /// Returns the text of a rule.
 pub(crate) fn text(id: &str) -> &'static str {
-    RULES.binary_search_by_key(&id, |(id, _)| id).map_or("", |at| RULES[at].1)
+    let find =
+        |rules: &[(&str, &'static str)]| rules.binary_search_by_key(&id, |(id, _)| id).ok().map(|at| rules[at].1);
+    find(RULES).or_else(|| find(HTTP_RULES)).unwrap_or_default()
 }
 
 #[cfg(test)]
@@ -562,8 +566,8 @@ mod tests {
         let tables: String = ["legacy", "modern"]
             .map(|era| std::fs::read_to_string(format!("{folder}/requirements-{era}.csv")).expect("a table"))
             .concat();
-        assert!(RULES.is_sorted());
-        for (id, text) in RULES {
+        assert!(RULES.is_sorted() && HTTP_RULES.is_sorted());
+        for (id, text) in RULES.iter().chain(HTTP_RULES) {
             let row = tables.lines().find(|row| row.starts_with(&format!("{id},"))).expect(id);
             assert!(row.contains(&text.replace('"', "\"\"")), "{id}: {row}");
         }

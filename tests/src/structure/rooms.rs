@@ -114,7 +114,7 @@ pub const CRATES: [Crate; 8] = [
         name: "mcp-cli",
         folder: "adapters/cli",
         rooms: &[
-            &["error", "text"],
+            &["error", "http_rules", "text"],
             &["options"],
             &["arguments", "markup", "rules", "show"],
             &["record"],
@@ -123,6 +123,7 @@ pub const CRATES: [Crate; 8] = [
             &["trace"],
             &["host", "target"],
             &["bench", "bridge", "check", "inspect"],
+            &["step"],
             &["commands"],
             &["main"],
         ],

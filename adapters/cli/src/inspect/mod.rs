@@ -25,6 +25,10 @@ mod tests;
 mod traffic;
 mod view;
 
+pub(crate) use line::Line as InputLine;
+pub(crate) use page::{fit, wrap};
+pub(crate) use screen::Screen;
+
 use std::{
     io,
     process::ExitCode,
@@ -36,7 +40,7 @@ use inbox::Inbox;
 use model::{Effect, Message, Model};
 use observer::Clock;
 use questions::Questions;
-use screen::{Ending, Screen};
+use screen::Ending;
 use session::{Hosts, Live, Sessions};
 
 use crate::{

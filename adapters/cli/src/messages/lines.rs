@@ -10,7 +10,7 @@ use crate::{
 };
 
 /// The longest message.
-const MAX_MESSAGE: usize = 16 << 20;
+pub(super) const MAX_MESSAGE: usize = 16 << 20;
 
 /// A line of one of the standard streams.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -70,8 +70,7 @@ pub(crate) struct Lines<R> {
 impl<R: BufRead> Lines<R> {
     pub(crate) fn new(reader: Reader<R>) -> Result<Self, Failed> {
         if reader.header().transport != "stdio" {
-            let why =
-                format!("the record is one of {}: only those of stdio can be read so far", reader.header().transport);
+            let why = format!("the record is one of {}, and this needs one of stdio", reader.header().transport);
             return Err(Failed::usage(why));
         }
         let decoder = || LineDecoder::new(MAX_MESSAGE);

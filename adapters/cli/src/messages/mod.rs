@@ -1,7 +1,9 @@
-//! The messages in a record: lines out of chunks, and which response belongs to which request.
+//! The messages in a record: lines out of chunks, bodies and events out of HTTP, and which response belongs to which request.
 
+mod exchanges;
 mod ledger;
 mod lines;
 
+pub(crate) use exchanges::{ExchangeEnd, Exchanges, HttpItem, RequestHead, ResponseHead};
 pub(crate) use ledger::{Call, Fact, Ledger, is_modern, subject};
 pub(crate) use lines::{Item, Line, Lines};

@@ -3,6 +3,8 @@
 use mcp_proto::schema::{decode_base64, encode_base64};
 use serde_json::{Map, Value, json};
 
+use super::exchange::HttpEvent;
+
 /// The version of the format.
 const VERSION: u64 = 1;
 
@@ -55,6 +57,8 @@ pub(crate) enum What {
     Signal(i64),
     /// The recording stopped before the connection ended, for this reason.
     Stopped(String),
+    /// An event of an HTTP exchange.
+    Http(HttpEvent),
 }
 
 /// A line after the first one.
@@ -94,7 +98,8 @@ impl Header {
 
 /// Appends the lines of some bytes: as text where they are UTF-8, else as base64. A chunk may begin and end inside of a
 /// character, so it can take three lines.
-pub(crate) fn encode_bytes(out: &mut Vec<u8>, at: u64, from: Origin, stream: &str, bytes: &[u8]) {
+/// `start` is the beginning of each line: its members before the bytes, with the comma after them.
+pub(super) fn encode_bytes(out: &mut Vec<u8>, start: &str, bytes: &[u8]) {
     let is_continuation = |byte: &u8| byte & 0xc0 == 0x80;
     let head = bytes.iter().take(3).take_while(|byte| is_continuation(byte)).count();
     let (head, rest) = bytes.split_at(head);
@@ -106,20 +111,19 @@ pub(crate) fn encode_bytes(out: &mut Vec<u8>, at: u64, from: Origin, stream: &st
     // A chunk that is only in part text for other reasons than its ends is base64 as a whole.
     let is_cut = tail.len() < 4;
     if !is_cut {
-        return encode_value(out, at, from, stream, "base64", &encode_base64(bytes));
+        return encode_value(out, start, "base64", &encode_base64(bytes));
     }
     for (bytes, is_text) in [(head, false), (text, true), (tail, false)] {
         match str::from_utf8(bytes) {
             Ok("") => {}
-            Ok(text) if is_text => encode_value(out, at, from, stream, "text", text),
-            _ => encode_value(out, at, from, stream, "base64", &encode_base64(bytes)),
+            Ok(text) if is_text => encode_value(out, start, "text", text),
+            _ => encode_value(out, start, "base64", &encode_base64(bytes)),
         }
     }
 }
 
-fn encode_value(out: &mut Vec<u8>, at: u64, from: Origin, stream: &str, member: &str, value: &str) {
-    let start = format!("{{\"t\":{at},\"from\":\"{}\",\"stream\":\"{stream}\",\"{member}\":", from.name());
-    out.extend_from_slice(start.as_bytes());
+fn encode_value(out: &mut Vec<u8>, start: &str, member: &str, value: &str) {
+    out.extend_from_slice(format!("{start}\"{member}\":").as_bytes());
     // Writing into memory does not fail, and text is JSON always.
     let _ = serde_json::to_writer(&mut *out, value);
     out.extend_from_slice(b"}\n");
@@ -130,7 +134,11 @@ impl Entry {
     pub(crate) fn encode(&self, out: &mut Vec<u8>) {
         let at = self.at;
         let line = match &self.what {
-            What::Bytes { from, stream, bytes } => return encode_bytes(out, at, *from, stream, bytes),
+            What::Bytes { from, stream, bytes } => {
+                let start = format!("{{\"t\":{at},\"from\":\"{}\",\"stream\":\"{stream}\",", from.name());
+                return encode_bytes(out, &start, bytes);
+            }
+            What::Http(event) => return event.encode(at, out),
             What::End { from, stream } => json!({"t": at, "from": from.name(), "stream": stream, "end": true}),
             What::Exit(code) => json!({"t": at, "exit": code}),
             What::Signal(signal) => json!({"t": at, "signal": signal}),
@@ -143,6 +151,10 @@ impl Entry {
     pub(crate) fn parse(line: &[u8]) -> Result<Option<Self>, String> {
         let Ok(Value::Object(line)) = serde_json::from_slice(line) else { return Err("is no JSON object".into()) };
         let Some(at) = line.get("t").and_then(Value::as_u64) else { return Err("has no time `t`".into()) };
+        if let Some(number) = line.get("exchange") {
+            let number = number.as_u64().ok_or("has an `exchange` that is no number")?;
+            return Ok(HttpEvent::parse(number, &line)?.map(|event| Self { at, what: What::Http(event) }));
+        }
         let what = match (line.get("exit"), line.get("signal"), line.get("stopped"), line.get("stream")) {
             (Some(code), ..) => What::Exit(code.as_i64().ok_or("has an `exit` that is no number")?),
             (_, Some(signal), ..) => What::Signal(signal.as_i64().ok_or("has a `signal` that is no number")?),
@@ -154,20 +166,34 @@ impl Entry {
     }
 }
 
+/// Reads the side of a line.
+pub(super) fn origin(line: &Map<String, Value>) -> Result<Origin, String> {
+    match line.get("from").and_then(Value::as_str) {
+        Some("client") => Ok(Origin::Client),
+        Some("server") => Ok(Origin::Server),
+        _ => Err("is `from` neither client nor server".into()),
+    }
+}
+
+/// Reads the bytes of a line. `None` is the end of the stream.
+pub(super) fn bytes(line: &Map<String, Value>) -> Result<Option<Vec<u8>>, String> {
+    match (line.get("text"), line.get("base64")) {
+        (Some(Value::String(text)), None) => Ok(Some(text.clone().into_bytes())),
+        (None, Some(Value::String(text))) => {
+            decode_base64(text).map(Some).ok_or_else(|| "has bytes that are no base64".into())
+        }
+        (None, None) if line.get("end") == Some(&Value::Bool(true)) => Ok(None),
+        _ => Err("has neither `text` nor `base64`".into()),
+    }
+}
+
 fn of_stream(line: &Map<String, Value>, stream: &str) -> Result<What, String> {
     let stream = stream.to_owned();
-    let from = match line.get("from").and_then(Value::as_str) {
-        Some("client") => Origin::Client,
-        Some("server") => Origin::Server,
-        _ => return Err("is `from` neither client nor server".into()),
-    };
-    let bytes = match (line.get("text"), line.get("base64")) {
-        (Some(Value::String(text)), None) => text.clone().into_bytes(),
-        (None, Some(Value::String(text))) => decode_base64(text).ok_or("has bytes that are no base64")?,
-        (None, None) if line.get("end") == Some(&Value::Bool(true)) => return Ok(What::End { from, stream }),
-        _ => return Err("has neither `text` nor `base64`".into()),
-    };
-    Ok(What::Bytes { from, stream, bytes })
+    let from = origin(line)?;
+    Ok(match bytes(line)? {
+        Some(bytes) => What::Bytes { from, stream, bytes },
+        None => What::End { from, stream },
+    })
 }
 
 #[cfg(test)]
@@ -176,7 +202,7 @@ mod tests {
 
     fn lines(bytes: &[u8]) -> (Vec<u8>, usize) {
         let mut out = Vec::new();
-        encode_bytes(&mut out, 7, Origin::Client, "stdin", bytes);
+        encode_bytes(&mut out, "{\"t\":7,\"from\":\"client\",\"stream\":\"stdin\",", bytes);
         let mut all = Vec::new();
         let lines: Vec<_> = out.split_inclusive(|byte| *byte == b'\n').collect();
         for line in &lines {

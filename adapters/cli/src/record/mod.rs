@@ -1,11 +1,17 @@
 //! The format of records: JSON Lines with all bytes between a client and a server. `docs/mcp.md` describes it.
 
+mod endpoint;
 mod entry;
+mod exchange;
 mod mask;
+mod pseudonym;
 mod reader;
 mod time;
 
+pub(crate) use endpoint::{EndpointRewriter, EndpointScanner};
 pub(crate) use entry::{Entry, Header, Origin, What};
+pub(crate) use exchange::{HttpEvent, Part, Step};
 pub(crate) use mask::{Kind, Masker};
+pub(crate) use pseudonym::{HeadMasker, Pseudonyms, QueryMasker};
 pub(crate) use reader::Reader;
 pub(crate) use time::{file_stamp, iso};

@@ -96,7 +96,7 @@ impl RecordFile {
         let mut line = std::mem::take(&mut state.line);
         line.clear();
         // Nothing is recorded after the end of the server: the client may still write.
-        let is_last = matches!(what, What::Exit(_) | What::Signal(_));
+        let is_last = matches!(what, What::Exit(_) | What::Signal(_) | What::Stopped(_));
         Entry { at, what }.encode(&mut line);
         let is_full = state.written + line.len() as u64 + RESERVE > self.max_bytes;
         if is_full {

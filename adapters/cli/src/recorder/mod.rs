@@ -1,11 +1,13 @@
 //! Records messages between a client and a server.
 
 mod file;
+mod http;
 mod stdio;
 mod system;
 
 use std::{ffi::OsString, path::Path};
 
+pub(crate) use http::{ListenOptions, record_http};
 pub(crate) use stdio::record_stdio;
 
 /// What is recorded, and where.

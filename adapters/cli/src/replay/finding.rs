@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     ProgressUnknown,
     Unacknowledged,
     UnknownSubscription,
+    /// A rule about HTTP itself.
+    Http,
     Other,
 }
 
@@ -63,6 +65,25 @@ pub(crate) struct Finding {
 impl Finding {
     pub(crate) fn new(by: Origin, kind: Kind, version: Option<ProtocolVersion>, what: impl Into<String>) -> Self {
         Self { by, kind, rule: rule(kind, by, version), what: what.into() }
+    }
+
+    /// Returns the finding for a rule about HTTP.
+    pub(crate) fn http(by: Origin, rule: &'static str, what: impl Into<String>) -> Self {
+        Self { by, kind: Kind::Http, rule: Some(rule), what: what.into() }
+    }
+
+    /// Returns whether the finding is certain over HTTP, and removes a rule about standard streams. What depends on the
+    /// order of messages in different exchanges is not certain.
+    ///
+    /// `has_lost` tells that the server may not have got a request, so the client may have sent it again.
+    pub(crate) fn holds_over_http(&mut self, has_lost: bool) -> bool {
+        self.rule = self.rule.filter(|rule| !rule.contains("STDIO"));
+        match self.kind {
+            Kind::IdInUse | Kind::IdReused | Kind::UnknownResponse => !has_lost,
+            Kind::CancelUnknown | Kind::ProgressUnknown => false,
+            Kind::Early => self.by == Origin::Server,
+            _ => true,
+        }
     }
 
     /// Returns the finding for an action that a state machine refuses to its own side.
@@ -187,7 +208,7 @@ fn rule(kind: Kind, by: Origin, version: Option<ProtocolVersion>) -> Option<&'st
         Kind::ProgressUnknown => pick("PROG-009", "M-PROG-009"),
         Kind::Unacknowledged => modern("M-SUBS-006"),
         Kind::UnknownSubscription => modern("M-SUBS-010"),
-        Kind::TooLong | Kind::Shape | Kind::Other => None,
+        Kind::TooLong | Kind::Shape | Kind::Http | Kind::Other => None,
     }
 }
 

@@ -57,6 +57,12 @@ pub(crate) struct Judge {
     server: Role<ServerRole>,
     ledger: Ledger,
     number: u64,
+    /// Whether the messages are those of HTTP: streams of one session have no order among each other.
+    is_http: bool,
+    /// Whether the server may not have got a request.
+    has_lost: bool,
+    /// Whether messages are only paired.
+    is_silent: bool,
 }
 
 /// Reads what is known of a record before it is played: the capabilities and the revision.
@@ -107,7 +113,28 @@ pub(crate) fn read_setup<R: BufRead>(mut lines: Lines<R>) -> Result<Setup, Faile
 impl Judge {
     pub(crate) fn new(setup: Setup, masked: bool) -> Self {
         let (client, server) = (roles::client(&setup), roles::server(&setup));
-        Self { setup, masked, client, server, ledger: Ledger::default(), number: 0 }
+        let (ledger, number) = (Ledger::default(), 0);
+        Self { setup, masked, client, server, ledger, number, is_http: false, has_lost: false, is_silent: false }
+    }
+
+    /// Creates a judge of a session over HTTP, or of one exchange of 2026-07-28.
+    pub(crate) fn over_http(setup: Setup, masked: bool, has_lost: bool) -> Self {
+        Self { is_http: true, has_lost, ..Self::new(setup, masked) }
+    }
+
+    /// Creates a judge that pairs messages over HTTP, and finds no broken rule: too little is known of them.
+    pub(crate) fn silent() -> Self {
+        Self { is_http: true, is_silent: true, ..Self::new(Setup::default(), false) }
+    }
+
+    /// Whether messages are judged.
+    pub(crate) const fn judges(&self) -> bool {
+        !self.is_silent
+    }
+
+    /// Returns the revision of the session.
+    pub(crate) const fn version(&self) -> Option<ProtocolVersion> {
+        self.setup.version
     }
 
     pub(crate) const fn ledger(&self) -> &Ledger {
@@ -124,6 +151,17 @@ impl Judge {
 
     /// Takes a line.
     pub(crate) fn take(&mut self, line: &Line) -> Judged {
+        let mut judged = self.judge(line);
+        if self.is_silent {
+            judged.findings.clear();
+        }
+        if self.is_http {
+            judged.findings.retain_mut(|finding| finding.holds_over_http(self.has_lost));
+        }
+        judged
+    }
+
+    fn judge(&mut self, line: &Line) -> Judged {
         let version = self.setup.version.or(self.setup.is_modern.then_some(ProtocolVersion::LATEST));
         let invalid = |kind, what: String| Judged {
             steps: vec![Step::invalid()],
@@ -158,6 +196,7 @@ impl Judge {
         let from = line.from;
         let message = match Message::parse(text, DEPTH) {
             Ok(message) => message,
+            Err(_) if self.is_silent => return judged.steps.push(Step::invalid()),
             Err(_) => {
                 judged.steps.push(Step::invalid());
                 self.receive(line, text, self.version_of(false), judged);
@@ -177,6 +216,10 @@ impl Judge {
                 _ => false,
             };
         let mut step = Step::of(&message, line.at, &fact);
+        if self.is_silent {
+            judged.steps.push(step);
+            return;
+        }
         if modern && !self.setup.is_modern {
             step.note = Some("a request of 2026-07-28, which the server does not serve");
             judged.steps.push(step);

@@ -2,45 +2,50 @@
 
 mod against;
 mod finding;
+mod headers;
+mod http;
 mod judge;
+mod player;
 mod report;
 mod roles;
+mod routes;
 
 use std::{collections::BTreeMap, path::Path, process::ExitCode};
 
 pub(crate) use against::{AgainstOptions, replay_against};
 pub(crate) use finding::Finding;
-pub(crate) use judge::{Judge, read_setup};
+pub(crate) use judge::Judge;
+pub(crate) use player::{Plan, Played, PlayedMessage, Player};
 use report::Report;
+pub(crate) use report::{describe, event_text};
 pub(crate) use roles::Setup;
 
 use crate::{
     error::Failed,
-    messages::{Item, Lines},
-    record::{Origin, Reader, What},
+    record::{Origin, What},
 };
 
 /// Plays a record, and prints what happened. The exit code is 1 if a rule was broken.
 pub(crate) fn replay(path: &Path, json: bool) -> Result<ExitCode, Failed> {
-    let setup = read_setup(Lines::new(Reader::open(path)?)?)?;
-    let mut lines = Lines::new(Reader::open(path)?)?;
-    let header = lines.reader().header().clone();
-    let mut report = Report::new(json, &header)?;
-    let mut judge = Judge::new(setup, header.masked);
+    let mut player = Player::open(path)?;
+    let mut report = Report::new(json, player.header())?;
     let mut totals = Totals::default();
     let mut end = None;
-    while let Some(item) = lines.next_item()? {
-        match item {
-            Item::Line(line) => {
-                let judged = judge.take(&line);
-                totals.count(&judged.findings);
-                for step in &judged.steps {
+    while let Some(played) = player.next_played()? {
+        match played {
+            Played::Message(message) => {
+                totals.count(&message.judged.findings);
+                for step in &message.judged.steps {
                     *totals.kinds.entry(step.kind).or_default() += 1;
                 }
-                report.line(&line, &judged, &judge)?;
+                report.message(&message)?;
             }
-            Item::Log { at, text } => report.log(at, &text)?,
-            Item::Event { at, what } => {
+            Played::Log { at, text } => report.log(at, &text)?,
+            Played::Exchange { at, from, scope, text, findings } => {
+                totals.count(&findings);
+                report.exchange(at, from, scope, &text, &findings)?;
+            }
+            Played::Event { at, what } => {
                 report.event(at, &what)?;
                 end = Some(what).filter(|what| !matches!(what, What::End { .. })).or(end);
             }
@@ -52,7 +57,7 @@ pub(crate) fn replay(path: &Path, json: bool) -> Result<ExitCode, Failed> {
         Some(What::Stopped(why)) => format!("the recording stopped: {why}"),
         _ => "the record ends here: the recorder was ended".into(),
     };
-    report.end(&judge, &totals, &why, lines.reader().is_cut())?;
+    report.end(&player.unanswered(), &totals, &why, player.is_cut(), player.not_judged())?;
     Ok(if totals.broken == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 

@@ -1,17 +1,20 @@
 //! Prints what happened in a record, as text or as JSON lines.
 
-use std::io::{self, BufWriter, Stdout, Write};
+use std::{
+    collections::HashMap,
+    io::{self, BufWriter, Stdout, Write},
+};
 
 use serde_json::{Value, json};
 
 use super::{
     Totals,
     finding::Finding,
-    judge::{Judge, Judged, Step},
+    judge::Step,
+    player::{PlayedMessage, Scope, Unanswered},
 };
 use crate::{
     error::Failed,
-    messages::Line,
     record::{Header, Origin, What},
     show::printable,
 };
@@ -21,8 +24,8 @@ use crate::{
 pub(super) struct Report {
     out: BufWriter<Stdout>,
     json: bool,
-    /// What both sides knew after the last message.
-    known: [String; 2],
+    /// What both sides of a session knew after its last message.
+    known: HashMap<Option<u32>, [String; 2]>,
 }
 
 /// Returns a text of a record on one line.
@@ -36,7 +39,7 @@ fn millis(at: u64) -> String {
 
 impl Report {
     pub(super) fn new(json: bool, header: &Header) -> Result<Self, Failed> {
-        let mut report = Self { out: BufWriter::new(io::stdout()), json, known: [String::new(), String::new()] };
+        let mut report = Self { out: BufWriter::new(io::stdout()), json, known: HashMap::new() };
         let Header { started, transport, server, .. } = header;
         if !json {
             let text = format!("{} over {}, {}", plain(server), plain(transport), plain(started));
@@ -49,17 +52,17 @@ impl Report {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    pub(super) fn line(&mut self, line: &Line, judged: &Judged, judge: &Judge) -> Result<(), Failed> {
-        let known = [judge.knows(Origin::Client), judge.knows(Origin::Server)];
-        let flying = (judge.ledger().count(Origin::Client), judge.ledger().count(Origin::Server));
+    pub(super) fn message(&mut self, message: &PlayedMessage) -> Result<(), Failed> {
+        let PlayedMessage { line, judged, scope, known, flying } = message;
         if self.json {
             for step in &judged.steps {
-                let line = json!({"t": line.at, "from": line.from.name(), "bytes": line.bytes.len(), "kind": step.kind,
+                let mut line = json!({"t": line.at, "from": line.from.name(), "bytes": line.bytes.len(), "kind": step.kind,
                     "id": step.id.as_deref().and_then(|id| serde_json::from_str::<Value>(id).ok()),
                     "method": step.method, "subject": step.subject, "took": step.took, "error": step.error,
                     "note": step.note, "broken": judged.findings.iter().map(of_finding).collect::<Vec<_>>(),
                     "client": known[0], "server": known[1],
                     "in_flight": {"client": flying.0, "server": flying.1}});
+                add_scope(&mut line, *scope);
                 self.text(&line.to_string())?;
             }
             return Ok(());
@@ -69,27 +72,60 @@ impl Report {
                 Origin::Client => "client ->",
                 Origin::Server => "       <- server",
             };
-            let text = format!("{:>12}  {arrow:<16}  {}, {} bytes", millis(line.at), describe(step), line.bytes.len());
+            let (bytes, place) = (line.bytes.len(), place(*scope));
+            let text = format!("{:>12}  {arrow:<16}  {}, {bytes} bytes{place}", millis(line.at), describe(step));
             self.text(&text)?;
             if step.kind == "invalid" {
                 let start: String = String::from_utf8_lossy(&line.bytes).chars().take(100).collect();
                 self.text(&format!("{:14}{}", "", plain(&start)))?;
             }
         }
-        for finding in &judged.findings {
+        self.findings(&judged.findings)?;
+        // Exchanges without a session know what each of them says.
+        if scope.exchange.is_some() && scope.session.is_none() {
+            return Ok(());
+        }
+        let old = self.known.insert(scope.session, known.clone()).unwrap_or_default();
+        for (side, (new, old)) in ["client", "server"].iter().zip(known.iter().zip(old)) {
+            if *new != old {
+                self.text(&format!("{:14}the {side} knows: {}", "", plain(new)))?;
+            }
+        }
+        Ok(())
+    }
+
+    fn findings(&mut self, findings: &[Finding]) -> Result<(), Failed> {
+        for finding in findings {
             let rule = finding.rule.map(|rule| format!(" {rule}")).unwrap_or_default();
             self.text(&format!("{:14}BROKEN by the {}:{rule} {}", "", finding.by.name(), plain(&finding.what)))?;
             if !finding.text().is_empty() {
                 self.text(&format!("{:14}  {}", "", finding.text()))?;
             }
         }
-        for (side, (new, old)) in ["client", "server"].iter().zip(known.iter().zip(self.known.clone())) {
-            if *new != old {
-                self.text(&format!("{:14}the {side} knows: {}", "", plain(new)))?;
-            }
-        }
-        self.known = known;
         Ok(())
+    }
+
+    /// Prints something about an exchange that is no message.
+    pub(super) fn exchange(
+        &mut self,
+        at: u64,
+        from: Origin,
+        scope: Scope,
+        text: &str,
+        findings: &[Finding],
+    ) -> Result<(), Failed> {
+        if self.json {
+            let broken: Vec<_> = findings.iter().map(of_finding).collect();
+            let mut line = json!({"t": at, "from": from.name(), "kind": "http", "text": text, "broken": broken});
+            add_scope(&mut line, scope);
+            return self.text(&line.to_string());
+        }
+        let arrow = match from {
+            Origin::Client => "client ->",
+            Origin::Server => "       <- server",
+        };
+        self.text(&format!("{:>12}  {arrow:<16}  {}{}", millis(at), plain(text), place(scope)))?;
+        self.findings(findings)
     }
 
     pub(super) fn log(&mut self, at: u64, text: &str) -> Result<(), Failed> {
@@ -100,28 +136,31 @@ impl Report {
     }
 
     pub(super) fn event(&mut self, at: u64, what: &What) -> Result<(), Failed> {
-        let text = match what {
-            What::End { from, stream } => format!("the {} closed {stream}", from.name()),
-            What::Exit(code) => format!("the server ended with the exit code {code}"),
-            What::Signal(signal) => format!("the server was ended by the signal {signal}"),
-            What::Stopped(why) => format!("the recording stopped: {}", plain(why)),
-            What::Bytes { .. } => return Ok(()),
-        };
+        let Some(text) = event_text(what) else { return Ok(()) };
         if self.json {
             return self.text(&json!({"t": at, "kind": "event", "text": text}).to_string());
         }
         self.text(&format!("{:>12}  {text}", millis(at)))
     }
 
-    pub(super) fn end(&mut self, judge: &Judge, totals: &Totals, why: &str, is_cut: bool) -> Result<(), Failed> {
-        let open = judge.ledger().open();
+    pub(super) fn end(
+        &mut self,
+        open: &[Unanswered],
+        totals: &Totals,
+        why: &str,
+        is_cut: bool,
+        not_judged: u64,
+    ) -> Result<(), Failed> {
         if self.json {
             let open: Vec<_> = open
                 .iter()
-                .map(|(from, id, call)| {
-                    json!({"t": call.at, "from": from.name(), "method": call.method, "subject": call.subject,
-                        "id": serde_json::from_str::<Value>(id.as_json()).ok(),
-                        "why": reason(call.cancelled, &call.method, why)})
+                .map(|Unanswered { from, id, call, scope, why: own }| {
+                    let why = own.as_deref().unwrap_or(why);
+                    let mut line = json!({"t": call.at, "from": from.name(), "method": call.method,
+                        "subject": call.subject, "id": serde_json::from_str::<Value>(id.as_json()).ok(),
+                        "why": reason(call.cancelled, &call.method, why)});
+                    add_scope(&mut line, *scope);
+                    line
                 })
                 .collect();
             let rules: Vec<_> = totals
@@ -129,8 +168,11 @@ impl Report {
                 .iter()
                 .map(|((by, rule), count)| json!({"by": by.name(), "rule": rule, "count": count}))
                 .collect();
-            let end = json!({"kind": "end", "why": why, "messages": totals.kinds, "broken": rules, "open": open,
+            let mut end = json!({"kind": "end", "why": why, "messages": totals.kinds, "broken": rules, "open": open,
                 "cut": is_cut});
+            if not_judged > 0 {
+                end["not_judged"] = not_judged.into();
+            }
             self.text(&end.to_string())?;
             return Ok(self.out.flush()?);
         }
@@ -141,15 +183,17 @@ impl Report {
             self.text("")?;
             self.text("Requests without a response:")?;
         }
-        for (from, id, call) in open {
+        for Unanswered { from, id, call, scope, why: own } in open {
+            let why = own.as_deref().unwrap_or(why);
             let subject = call.subject.as_deref().map(|it| format!(" {}", plain(it))).unwrap_or_default();
             let text = format!(
-                "{:>12}  {} {}{subject} of the {}: {}",
+                "{:>12}  {} {}{subject} of the {}: {}{}",
                 millis(call.at),
                 plain(&call.method),
                 plain(id.as_json()),
                 from.name(),
-                reason(call.cancelled, &call.method, why)
+                reason(call.cancelled, &call.method, &plain(why)),
+                place(*scope)
             );
             self.text(&text)?;
         }
@@ -160,11 +204,35 @@ impl Report {
             0 => self.text("No rule was broken.")?,
             count => self.text(&format!("Broken rules: {count}"))?,
         }
+        if not_judged > 0 {
+            let why = "their handshake is not in the record, several clients cannot be told apart, or the server did not \
+                       accept them";
+            self.text(&format!("Not judged: {not_judged} messages, because {why}"))?;
+        }
         for ((by, rule), count) in &totals.rules {
             let rule = if rule.is_empty() { "without a row in the requirement tables" } else { rule };
             self.text(&format!("  {count} by the {}: {rule}", by.name()))?;
         }
         Ok(self.out.flush()?)
+    }
+}
+
+/// Returns where a message belongs, for the end of a line.
+fn place(scope: Scope) -> String {
+    match (scope.session, scope.exchange) {
+        (None, None) => String::new(),
+        (Some(session), None) => format!(", session {session}"),
+        (None, Some(exchange)) => format!(", exchange {exchange}"),
+        (Some(session), Some(exchange)) => format!(", session {session}, exchange {exchange}"),
+    }
+}
+
+fn add_scope(line: &mut Value, scope: Scope) {
+    if let Some(session) = scope.session {
+        line["session"] = session.into();
+    }
+    if let Some(exchange) = scope.exchange {
+        line["exchange"] = exchange.into();
     }
 }
 
@@ -177,7 +245,19 @@ fn reason(cancelled: bool, method: &str, end: &str) -> String {
     }
 }
 
-fn describe(step: &Step) -> String {
+/// Describes an event of a record that is no message.
+pub(crate) fn event_text(what: &What) -> Option<String> {
+    match what {
+        What::End { from, stream } => Some(format!("the {} closed {}", from.name(), plain(stream))),
+        What::Exit(code) => Some(format!("the server ended with the exit code {code}")),
+        What::Signal(signal) => Some(format!("the server was ended by the signal {signal}")),
+        What::Stopped(why) => Some(format!("the recording stopped: {}", plain(why))),
+        What::Bytes { .. } | What::Http(_) => None,
+    }
+}
+
+/// Describes a message.
+pub(crate) fn describe(step: &Step) -> String {
     let method = plain(step.method.as_deref().unwrap_or_default());
     let subject = step.subject.as_deref().map(|it| format!(" {}", plain(it))).unwrap_or_default();
     let id = step.id.as_deref().map(plain).unwrap_or_default();

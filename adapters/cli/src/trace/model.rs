@@ -4,9 +4,8 @@ use std::{collections::HashMap, path::Path};
 
 use crate::{
     error::Failed,
-    messages::{Item, Lines},
-    record::{Header, Origin, Reader},
-    replay::{Judge, read_setup},
+    record::{Header, Origin},
+    replay::{Finding, Played, PlayedMessage, Player},
 };
 
 /// The most messages that are drawn.
@@ -72,80 +71,95 @@ fn start(text: &str, most: usize) -> String {
     text.chars().take(most).collect()
 }
 
+/// The requests in flight: by session or exchange, by the side that sent the request, and by its id.
+type Open = HashMap<((Option<u32>, Option<u64>), Origin, String), usize>;
+
+/// Returns the texts of broken rules.
+fn texts(findings: &[Finding]) -> Vec<String> {
+    let text = |it: &Finding| format!("{} {}: {}", it.rule.unwrap_or("broken"), it.text(), start(&it.what, MAX_NAME));
+    findings.iter().map(text).collect()
+}
+
 impl Trace {
     pub(super) fn new(header: Header) -> Self {
         Self { header, names: Vec::new(), messages: Vec::new(), left_out: 0, held: 0, most_held: 2 * ALL_EXCERPTS }
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
-        let setup = read_setup(Lines::new(Reader::open(path)?)?)?;
-        let mut lines = Lines::new(Reader::open(path)?)?;
-        let header = lines.reader().header().clone();
-        let mut judge = Judge::new(setup, header.masked);
-        let mut trace = Self::new(header);
-        let mut names = HashMap::new();
-        // By the side that sent the request, and its id.
-        let mut open: HashMap<(Origin, String), usize> = HashMap::new();
-        while let Some(item) = lines.next_item()? {
+        let mut player = Player::open(path)?;
+        let mut trace = Self::new(player.header().clone());
+        let (mut names, mut open) = (HashMap::new(), HashMap::new());
+        while let Some(played) = player.next_played()? {
             if trace.messages.len() >= MAX_MESSAGES {
-                trace.left_out += usize::from(matches!(item, Item::Line(_)));
+                trace.left_out += usize::from(matches!(played, Played::Message(_)));
                 continue;
             }
-            match item {
-                Item::Log { at, text } => {
-                    let name = trace.name("log", &mut names);
-                    let (bytes, text) = (text.len(), start(&text, EXCERPT));
-                    let (from, kind, id) = (Origin::Server, Kind::Log, String::new());
-                    trace.push(Message { at, from, kind, name, id, pair: None, bytes, broken: Vec::new(), text });
+            match played {
+                Played::Log { at, text } => {
+                    trace.note(at, Origin::Server, "log", &text, Vec::new(), &mut names);
                 }
-                Item::Line(line) => {
-                    let judged = judge.take(&line);
-                    let broken: Vec<_> = judged
-                        .findings
-                        .iter()
-                        .map(|it| {
-                            format!("{} {}: {}", it.rule.unwrap_or("broken"), it.text(), start(&it.what, MAX_NAME))
-                        })
-                        .collect();
-                    let text = start(&String::from_utf8_lossy(&line.bytes), EXCERPT);
-                    for (number, step) in judged.steps.iter().enumerate() {
-                        let label = match (&step.method, &step.subject) {
-                            (Some(method), Some(subject)) => format!("{method} {subject}"),
-                            (Some(method), None) => method.clone(),
-                            _ => "no message".into(),
-                        };
-                        let name = trace.name(&start(&label, MAX_NAME), &mut names);
-                        let kind = match step.kind {
-                            "request" => Kind::Request,
-                            "notification" => Kind::Notification,
-                            "result" => Kind::Result,
-                            "error" => Kind::Error,
-                            _ => Kind::Invalid,
-                        };
-                        let id = start(step.id.as_deref().unwrap_or_default(), MAX_NAME);
-                        let index = trace.messages.len();
-                        let pair = match kind {
-                            Kind::Result | Kind::Error => open.remove(&(line.from.other(), id.clone())),
-                            _ => None,
-                        };
-                        if let Some(request) = pair {
-                            trace.messages[request].pair = Some(index);
-                        }
-                        if kind == Kind::Request {
-                            open.insert((line.from, id.clone()), index);
-                        }
-                        // Those of a batch are shown once.
-                        let (broken, text) =
-                            if number == 0 { (broken.clone(), text.clone()) } else { (Vec::new(), String::new()) };
-                        let (at, from, bytes) = (line.at, line.from, line.bytes.len());
-                        trace.push(Message { at, from, kind, name, id, pair, bytes, broken, text });
-                    }
+                Played::Exchange { at, from, text, findings, .. } => {
+                    trace.note(at, from, "http", &text, texts(&findings), &mut names);
                 }
-                Item::Event { .. } => {}
+                Played::Message(message) => trace.message(&message, &mut names, &mut open),
+                Played::Event { .. } => {}
             }
         }
         trace.cut();
         Ok(trace)
+    }
+
+    /// Adds something that is no message.
+    fn note(
+        &mut self,
+        at: u64,
+        from: Origin,
+        name: &str,
+        text: &str,
+        broken: Vec<String>,
+        names: &mut HashMap<String, usize>,
+    ) {
+        let name = self.name(name, names);
+        let (bytes, text) = (text.len(), start(text, EXCERPT));
+        self.push(Message { at, from, kind: Kind::Log, name, id: String::new(), pair: None, bytes, broken, text });
+    }
+
+    /// Adds a message. `open` has the requests in flight.
+    fn message(&mut self, message: &PlayedMessage, names: &mut HashMap<String, usize>, open: &mut Open) {
+        let PlayedMessage { line, judged, scope, .. } = message;
+        let broken = texts(&judged.findings);
+        let text = start(&String::from_utf8_lossy(&line.bytes), EXCERPT);
+        for (number, step) in judged.steps.iter().enumerate() {
+            let label = match (&step.method, &step.subject) {
+                (Some(method), Some(subject)) => format!("{method} {subject}"),
+                (Some(method), None) => method.clone(),
+                _ => "no message".into(),
+            };
+            let name = self.name(&start(&label, MAX_NAME), names);
+            let kind = match step.kind {
+                "request" => Kind::Request,
+                "notification" => Kind::Notification,
+                "result" => Kind::Result,
+                "error" => Kind::Error,
+                _ => Kind::Invalid,
+            };
+            let id = start(step.id.as_deref().unwrap_or_default(), MAX_NAME);
+            let index = self.messages.len();
+            let pair = match kind {
+                Kind::Result | Kind::Error => open.remove(&(scope.pairing(), line.from.other(), id.clone())),
+                _ => None,
+            };
+            if let Some(request) = pair {
+                self.messages[request].pair = Some(index);
+            }
+            if kind == Kind::Request {
+                open.insert((scope.pairing(), line.from, id.clone()), index);
+            }
+            // Those of a batch are shown once.
+            let (broken, text) = if number == 0 { (broken.clone(), text.clone()) } else { (Vec::new(), String::new()) };
+            let (at, from, bytes) = (line.at, line.from, line.bytes.len());
+            self.push(Message { at, from, kind, name, id, pair, bytes, broken, text });
+        }
     }
 
     fn name(&mut self, name: &str, names: &mut HashMap<String, usize>) -> usize {

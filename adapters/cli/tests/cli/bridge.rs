@@ -33,8 +33,19 @@ impl Bridge {
     }
 }
 
+impl Bridge {
+    /// Kills the bridge, which has no time to end anything.
+    pub(crate) fn kill(mut self) {
+        self.process.kill().expect("it runs");
+        self.process.wait().expect("it ends");
+    }
+}
+
 impl Drop for Bridge {
     fn drop(&mut self) {
+        if matches!(self.process.try_wait(), Ok(Some(_))) {
+            return;
+        }
         // Not at once, so that the bridge ends its server.
         let ended = Command::new("kill").arg(self.process.id().to_string()).status();
         if !ended.is_ok_and(|status| status.success()) {

@@ -17,7 +17,12 @@ use rustix::{
     termios::{LocalModes, Winsize, tcgetattr, tcsetwinsize},
 };
 
-use crate::target;
+use crate::{
+    mcp,
+    recorder::Folder,
+    replay::{record, session},
+    target,
+};
 
 /// A terminal with a program in it.
 struct Terminal {
@@ -31,6 +36,10 @@ struct Terminal {
 
 impl Terminal {
     fn open(arguments: &[&str]) -> Self {
+        Self::run(&[&["inspect"], arguments].concat())
+    }
+
+    fn run(arguments: &[&str]) -> Self {
         let master = openpt(OpenptFlags::RDWR | OpenptFlags::NOCTTY).expect("a terminal");
         grantpt(&master).and_then(|()| unlockpt(&master)).expect("it can be used");
         let name = ptsname(&master, Vec::new()).expect("its name").into_string().expect("text");
@@ -39,7 +48,7 @@ impl Terminal {
         let size = Winsize { ws_row: 24, ws_col: 80, ws_xpixel: 0, ws_ypixel: 0 };
         tcsetwinsize(&screen, size).expect("a size");
         let mut program = Command::new(env!("CARGO_BIN_EXE_mcp"));
-        program.arg("inspect").args(arguments).stdin(open()).stdout(open()).stderr(Stdio::piped());
+        program.args(arguments).stdin(open()).stdout(open()).stderr(Stdio::piped());
         let child = program.spawn().expect("it starts");
         let mut source = File::from(master.try_clone().expect("a copy"));
         let (sender, chunks) = mpsc::channel();
@@ -123,6 +132,37 @@ pub(crate) fn signals_restore_the_terminal() {
         terminal.signal(signal);
         assert_eq!(terminal.end(), code);
     }
+}
+
+/// Steps through a record, and restores the terminal.
+pub(crate) fn records_are_stepped_through() {
+    let folder = Folder::new("step");
+    let file = folder.file("a.jsonl");
+    let call = r#">{"jsonrpc":"2.0","id":1,"method":"tools/call","params":{"name":"alpha"}}"#;
+    let answer = r#"<{"jsonrpc":"2.0","id":1,"result":7}"#;
+    fs::write(&file, record(&session("2025-11-25", &[call, answer]))).expect("it is written");
+    let arguments = ["replay", "--step", file.to_str().expect("UTF-8")];
+    let mut terminal = Terminal::run(&arguments);
+    // Only cells that change are written, so words are waited for that are new on the screen.
+    terminal.wait("clientInfo");
+    terminal.press(" ");
+    terminal.wait("serverInfo");
+    terminal.press("/ALPHA\r");
+    terminal.wait("tools/call");
+    terminal.press("v");
+    terminal.wait("BASE-017");
+    terminal.press("\u{1b}[H");
+    terminal.wait("clientInfo");
+    terminal.press("q");
+    assert_eq!(terminal.end(), 0);
+    for (signal, code) in [(Signal::TERM, 143), (Signal::INT, 130), (Signal::HUP, 129)] {
+        let mut terminal = Terminal::run(&arguments);
+        terminal.wait("clientInfo");
+        terminal.signal(signal);
+        assert_eq!(terminal.end(), code);
+    }
+    let (code, _, error) = mcp(&arguments);
+    assert!(code == 2 && error.contains("is no terminal: --step needs one"), "{error}");
 }
 
 /// A server that ends neither with its input nor by a signal is killed by the second one.

@@ -5,8 +5,10 @@ mod bridge;
 mod check;
 #[expect(dead_code, unreachable_pub, reason = "it has all tools of the server, for any crate")]
 mod generated;
+mod http_records;
 #[cfg(target_os = "linux")]
 mod inspect;
+mod listen;
 mod project;
 mod recorder;
 mod replay;
@@ -97,6 +99,7 @@ const TESTS: &[(&str, Test)] = &[
     ("times_out", times_out),
     ("replay::own_sessions_break_no_rule", replay::own_sessions_break_no_rule),
     ("replay::responses_are_compared", replay::responses_are_compared),
+    ("listen::own_sessions_over_http_break_no_rule", listen::own_sessions_over_http_break_no_rule),
     ("bench::measures_calls", bench::measures_calls),
     ("bridge::carries_all_messages", bridge::carries_all_messages),
     ("bridge::carries_subscriptions", bridge::carries_subscriptions),
@@ -125,6 +128,24 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("record::full_error_outputs_do_not_stop_messages", recorder::full_error_outputs_do_not_stop_messages),
     ("record::wrong_recorders", recorder::wrong_recorders),
+    ("listen::no_byte_is_changed_but_the_host", listen::no_byte_is_changed_but_the_host),
+    ("listen::secrets_of_http_are_masked", listen::secrets_of_http_are_masked),
+    ("listen::compressed_bodies_are_not_recorded_with_masks", listen::compressed_bodies_are_not_recorded_with_masks),
+    ("listen::addresses_of_the_server_lead_to_the_recorder", listen::addresses_of_the_server_lead_to_the_recorder),
+    ("listen::sides_that_hang_up_end_their_exchange", listen::sides_that_hang_up_end_their_exchange),
+    ("listen::a_stalled_reader_stops_only_its_exchange", listen::a_stalled_reader_stops_only_its_exchange),
+    (
+        "listen::nothing_is_lost_when_the_http_recorder_is_killed",
+        listen::nothing_is_lost_when_the_http_recorder_is_killed,
+    ),
+    (
+        "listen::killed_servers_leave_requests_without_a_response",
+        listen::killed_servers_leave_requests_without_a_response,
+    ),
+    ("listen::wrong_requests_are_refused", listen::wrong_requests_are_refused),
+    ("http_records::broken_rules_of_http", http_records::broken_rules_of_http),
+    ("http_records::broken_rules_of_http_of_2026", http_records::broken_rules_of_http_of_2026),
+    ("http_records::sessions_over_http_are_told_apart", http_records::sessions_over_http_are_told_apart),
     ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
     ("replay::tokens_of_tasks_stay_valid", replay::tokens_of_tasks_stay_valid),
     ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
@@ -149,6 +170,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("inspect::signals_restore_the_terminal", inspect::signals_restore_the_terminal),
     #[cfg(target_os = "linux")]
     ("inspect::a_second_signal_kills_the_server", inspect::a_second_signal_kills_the_server),
+    #[cfg(target_os = "linux")]
+    ("inspect::records_are_stepped_through", inspect::records_are_stepped_through),
     #[cfg(target_os = "linux")]
     ("inspect::hostile_servers_control_nothing", inspect::hostile_servers_control_nothing),
     ("project::projects_compile", project::projects_compile),

@@ -110,7 +110,7 @@ impl Recorded {
 }
 
 /// Returns the lines of a record without the first one.
-fn entries(file: &Path) -> Vec<Value> {
+pub(crate) fn entries(file: &Path) -> Vec<Value> {
     let text = fs::read_to_string(file).expect("a record");
     let mut lines = text.lines().map(|line| serde_json::from_str::<Value>(line).expect("JSON"));
     let first = lines.next().expect("a line");

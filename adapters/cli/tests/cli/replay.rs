@@ -290,7 +290,7 @@ pub(crate) fn wrong_records() {
         ("", "is empty"),
         ("{}\n", "has no member `mcp_record`"),
         ("x\n", "the first line is no JSON"),
-        ("{\"mcp_record\":1,\"transport\":\"http\"}\n", "only those of stdio can be read"),
+        ("{\"mcp_record\":1,\"transport\":\"pigeon\"}\n", "which this version cannot read"),
         ("{\"mcp_record\":1,\"transport\":\"stdio\"}\n[]\n", "line 2 of"),
     ] {
         fs::write(&file, text).expect("it is written");

@@ -1,0 +1,405 @@
+//! Reads a record of HTTP: whole requests, heads of responses, and the messages in bodies and streams.
+
+use std::{
+    collections::{BTreeMap, VecDeque},
+    io::BufRead,
+    rc::Rc,
+};
+
+use mcp_proto::codec::{FrameEnd, SseDecoder};
+
+use super::lines::MAX_MESSAGE;
+use crate::{
+    error::Failed,
+    record::{Entry, HttpEvent, Origin, Part, Reader, Step, What},
+};
+
+/// The most exchanges that are open at once. More than a recorder has.
+const MAX_OPEN: usize = 8 << 10;
+
+/// The most bytes of all bodies that are held together.
+const MAX_HELD: usize = 64 << 20;
+
+/// The fields of a head.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(crate) struct Fields(Vec<(String, String)>);
+
+impl Fields {
+    /// Returns the value of the first field of a name.
+    pub(crate) fn get(&self, name: &str) -> Option<&str> {
+        self.0.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
+    }
+
+    /// Returns all values of a name, as one list.
+    pub(crate) fn list(&self, name: &str) -> Option<String> {
+        let all: Vec<_> =
+            self.0.iter().filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect();
+        (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Returns the media type, in lower case and without parameters.
+    pub(crate) fn media_type(&self) -> String {
+        let value = self.get("content-type").unwrap_or_default();
+        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
+    }
+}
+
+/// The head of a request.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct RequestHead {
+    pub(crate) method: String,
+    /// The path and the query.
+    pub(crate) target: String,
+    pub(crate) fields: Fields,
+}
+
+impl RequestHead {
+    /// Returns the method and the path, without the query.
+    pub(crate) fn name(&self) -> String {
+        format!("{} {}", self.method, self.path())
+    }
+
+    pub(crate) fn path(&self) -> &str {
+        self.target.split('?').next().unwrap_or_default()
+    }
+}
+
+/// The head of a response.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ResponseHead {
+    pub(crate) status: u16,
+    pub(crate) fields: Fields,
+}
+
+/// How an exchange ended.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum ExchangeEnd {
+    /// With the end of the response.
+    Complete,
+    /// A side closed or broke the connection, for this reason.
+    Failed(Origin, String),
+    /// The recorder itself responded, with this status and for this reason.
+    Answered(u64, String),
+}
+
+/// What comes next in a record of HTTP.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HttpItem {
+    /// A whole request. It has no body if the body is longer than the longest message, or is not in the record.
+    Request { at: u64, exchange: u64, head: Rc<RequestHead>, body: Option<Vec<u8>> },
+    /// The head of the final response.
+    Response { at: u64, exchange: u64, head: Rc<RequestHead>, response: Rc<ResponseHead> },
+    /// The body of a response in JSON, or an event with its id.
+    Message { at: u64, exchange: u64, bytes: Vec<u8>, end: FrameEnd, event: Option<String> },
+    /// The address of the `endpoint` event of HTTP+SSE.
+    Endpoint { at: u64, exchange: u64, address: String },
+    /// The end of an exchange.
+    End { at: u64, exchange: u64, end: ExchangeEnd },
+    /// Another event of the record.
+    Event { at: u64, what: What },
+}
+
+/// A body that is being read.
+#[derive(Debug, Default)]
+enum Body {
+    #[default]
+    None,
+    Json(Vec<u8>),
+    Events(Box<SseDecoder>),
+    /// It is too long, or not in the record.
+    Lost,
+}
+
+#[derive(Debug)]
+struct Exchange {
+    head: Rc<RequestHead>,
+    request: Body,
+    /// Whether the request was returned.
+    is_sent: bool,
+    response: Option<Rc<ResponseHead>>,
+    answer: Body,
+}
+
+/// Bytes of a stream that events are still cut from.
+#[derive(Debug)]
+struct Chunk {
+    exchange: u64,
+    bytes: Vec<u8>,
+    at: usize,
+}
+
+/// Reads a record. Memory: the bodies of the exchanges that are open, within limits, and one entry.
+#[derive(Debug)]
+pub(crate) struct Exchanges<R> {
+    reader: Reader<R>,
+    open: BTreeMap<u64, Exchange>,
+    held: usize,
+    ready: VecDeque<HttpItem>,
+    chunk: Option<Chunk>,
+    at: u64,
+}
+
+/// Splits a head into its first line and its fields.
+fn parse(head: &[u8]) -> (String, Fields) {
+    let text = String::from_utf8_lossy(head);
+    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
+    let first = lines.next().unwrap_or_default().to_owned();
+    let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
+    (first, Fields(lines.filter_map(pair).collect()))
+}
+
+impl<R: BufRead> Exchanges<R> {
+    pub(crate) fn new(reader: Reader<R>) -> Result<Self, Failed> {
+        if reader.header().transport != "http" {
+            let why = format!("the record is one of {}, which this version cannot read", reader.header().transport);
+            return Err(Failed::usage(why));
+        }
+        Ok(Self { reader, open: BTreeMap::new(), held: 0, ready: VecDeque::new(), chunk: None, at: 0 })
+    }
+
+    pub(crate) const fn reader(&self) -> &Reader<R> {
+        &self.reader
+    }
+
+    /// Returns the next item, or `None` at the end.
+    pub(crate) fn next_item(&mut self) -> Result<Option<HttpItem>, Failed> {
+        loop {
+            if let Some(item) = self.cut() {
+                return Ok(Some(item));
+            }
+            if let Some(item) = self.ready.pop_front() {
+                return Ok(Some(item));
+            }
+            match self.reader.next_entry()? {
+                None => return Ok(None),
+                Some(Entry { at, what }) => {
+                    self.at = at;
+                    match what {
+                        What::Http(HttpEvent { exchange, step }) => self.take(exchange, step),
+                        what => self.ready.push_back(HttpItem::Event { at, what }),
+                    }
+                }
+            }
+        }
+    }
+
+    /// Cuts the next event from the bytes of a stream.
+    fn cut(&mut self) -> Option<HttpItem> {
+        let Chunk { exchange, bytes, at } = self.chunk.as_mut()?;
+        let Some(Exchange { answer: Body::Events(decoder), .. }) = self.open.get_mut(exchange) else {
+            self.chunk = None;
+            return None;
+        };
+        let (time, exchange) = (self.at, *exchange);
+        loop {
+            let mut rest = &bytes[*at..];
+            let event = decoder.next_event(&mut rest).map(|event| match event {
+                Ok(event) => (event.kind.to_owned(), event.data.to_vec(), FrameEnd::Complete),
+                Err(_) => ("message".to_owned(), Vec::new(), FrameEnd::Oversized),
+            });
+            *at = bytes.len() - rest.len();
+            let Some((kind, data, end)) = event else {
+                self.chunk = None;
+                return None;
+            };
+            let id = Some(decoder.last_id().to_owned()).filter(|id| !id.is_empty());
+            match &*kind {
+                "message" if !data.is_empty() || end != FrameEnd::Complete => {
+                    return Some(HttpItem::Message { at: time, exchange, bytes: data, end, event: id });
+                }
+                "endpoint" => {
+                    let address = String::from_utf8_lossy(&data).trim().to_owned();
+                    return Some(HttpItem::Endpoint { at: time, exchange, address });
+                }
+                _ => {}
+            }
+        }
+    }
+
+    fn take(&mut self, exchange: u64, step: Step) {
+        match step {
+            Step::Bytes { from: Origin::Client, part: Part::Head, bytes, .. } => self.begin(exchange, &bytes),
+            Step::Bytes { from: Origin::Server, part: Part::Head, bytes, .. } => self.response(exchange, &bytes),
+            Step::Bytes { from, part: Part::Body, bytes, .. } => self.body(exchange, from, bytes),
+            Step::Bytes { part: Part::Trailer, .. } => {}
+            Step::Omitted { from, .. } => self.lose(exchange, from),
+            Step::End { from: Origin::Client } => self.sent(exchange),
+            Step::End { from: Origin::Server } => self.end(exchange, ExchangeEnd::Complete),
+            Step::Failed { from, why } => self.end(exchange, ExchangeEnd::Failed(from, why)),
+            Step::Answered { status, why } => self.end(exchange, ExchangeEnd::Answered(status, why)),
+        }
+    }
+
+    fn begin(&mut self, exchange: u64, bytes: &[u8]) {
+        let (first, fields) = parse(bytes);
+        let mut words = first.split(' ');
+        let mut word = || words.next().unwrap_or_default().to_owned();
+        let head = Rc::new(RequestHead { method: word(), target: word(), fields });
+        if self.open.len() == MAX_OPEN
+            && let Some((_, oldest)) = self.open.pop_first()
+        {
+            self.forget(&oldest);
+        }
+        let request = Body::Json(Vec::new());
+        self.open.insert(exchange, Exchange { head, request, is_sent: false, response: None, answer: Body::None });
+    }
+
+    fn response(&mut self, exchange: u64, bytes: &[u8]) {
+        let (at, Some(open)) = (self.at, self.open.get_mut(&exchange)) else { return };
+        let (first, fields) = parse(bytes);
+        let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
+        // An interim response.
+        if (100..200).contains(&status) {
+            return;
+        }
+        open.answer = match &*fields.media_type() {
+            "text/event-stream" => Body::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
+            "application/json" => Body::Json(Vec::new()),
+            _ => Body::None,
+        };
+        let response = Rc::new(ResponseHead { status, fields });
+        open.response = Some(Rc::clone(&response));
+        let head = Rc::clone(&open.head);
+        self.ready.push_back(HttpItem::Response { at, exchange, head, response });
+    }
+
+    fn body(&mut self, exchange: u64, from: Origin, bytes: Vec<u8>) {
+        let Some(open) = self.open.get_mut(&exchange) else { return };
+        let body = if from == Origin::Client { &mut open.request } else { &mut open.answer };
+        match body {
+            Body::Json(body) if body.len() + bytes.len() <= MAX_MESSAGE && self.held + bytes.len() <= MAX_HELD => {
+                self.held += bytes.len();
+                body.extend_from_slice(&bytes);
+            }
+            Body::Json(_) => self.lose(exchange, from),
+            Body::Events(_) => self.chunk = Some(Chunk { exchange, bytes, at: 0 }),
+            Body::None | Body::Lost => {}
+        }
+    }
+
+    fn lose(&mut self, exchange: u64, from: Origin) {
+        let Some(open) = self.open.get_mut(&exchange) else { return };
+        let body = if from == Origin::Client { &mut open.request } else { &mut open.answer };
+        if let Body::Json(bytes) = std::mem::replace(body, Body::Lost) {
+            self.held -= bytes.len();
+        }
+    }
+
+    /// The request has ended.
+    fn sent(&mut self, exchange: u64) {
+        let Some(open) = self.open.get_mut(&exchange) else { return };
+        if std::mem::replace(&mut open.is_sent, true) {
+            return;
+        }
+        let body = match std::mem::take(&mut open.request) {
+            Body::Json(bytes) => {
+                self.held -= bytes.len();
+                Some(bytes)
+            }
+            _ => None,
+        };
+        self.ready.push_back(HttpItem::Request { at: self.at, exchange, head: Rc::clone(&open.head), body });
+    }
+
+    fn end(&mut self, exchange: u64, end: ExchangeEnd) {
+        if self.open.get(&exchange).is_some_and(|open| !open.is_sent) {
+            // A part of a message is none.
+            self.lose(exchange, Origin::Client);
+            self.sent(exchange);
+        }
+        let Some(mut open) = self.open.remove(&exchange) else { return };
+        let at = self.at;
+        if let Body::Json(bytes) = std::mem::take(&mut open.answer) {
+            self.held -= bytes.len();
+            if !bytes.is_empty() {
+                let end = if end == ExchangeEnd::Complete { FrameEnd::Complete } else { FrameEnd::Unterminated };
+                self.ready.push_back(HttpItem::Message { at, exchange, bytes, end, event: None });
+            }
+        }
+        self.ready.push_back(HttpItem::End { at, exchange, end });
+    }
+
+    fn forget(&mut self, exchange: &Exchange) {
+        for body in [&exchange.request, &exchange.answer] {
+            if let Body::Json(bytes) = body {
+                self.held -= bytes.len();
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Reads a record whose bodies are cut into pieces of this size.
+    fn items(size: usize) -> Vec<HttpItem> {
+        let mut record = "{\"mcp_record\":1,\"transport\":\"http\"}\n".to_owned();
+        let mut line = |value: serde_json::Value| record.push_str(&format!("{value}\n"));
+        let head = |from: &str, stream: &str, text: &str, exchange: u64| serde_json::json!({"t": 1, "exchange": exchange, "from": from, "stream": stream, "text": text});
+        line(head("client", "request-head", "POST /mcp?a=1 HTTP/1.1\r\nA: b\r\na: c\r\n\r\n", 1));
+        for piece in b"{\"a\":1}".chunks(size) {
+            line(head("client", "request-body", str::from_utf8(piece).expect("text"), 1));
+        }
+        line(serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}));
+        line(head("server", "response-head", "HTTP/1.1 100 Continue\r\n\r\n", 1));
+        line(head("client", "request-head", "GET /sse HTTP/1.1\r\n\r\n", 2));
+        line(serde_json::json!({"t": 1, "exchange": 2, "from": "client", "stream": "request-body", "end": true}));
+        let stream = "HTTP/1.1 200 OK\r\nContent-Type: Text/Event-Stream; charset=utf-8\r\n\r\n";
+        line(head("server", "response-head", stream, 2));
+        line(head("server", "response-head", "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n", 1));
+        let events = b"event: endpoint\ndata: /m?id=2\n\n: ping\n\nid: 7\ndata: {\"b\":2}\n\nid: 8\ndata:\n\ndata: {\"c\":3}\n\n";
+        for piece in events.chunks(size) {
+            line(head("server", "response-body", str::from_utf8(piece).expect("text"), 2));
+        }
+        for piece in b"{\"d\":4}".chunks(size) {
+            line(head("server", "response-body", str::from_utf8(piece).expect("text"), 1));
+        }
+        line(serde_json::json!({"t": 2, "exchange": 1, "from": "server", "stream": "response-body", "end": true}));
+        line(serde_json::json!({"t": 3, "exchange": 2, "from": "client", "failed": "x"}));
+        let reader = Reader::new("a".into(), record.as_bytes()).expect("a record");
+        let mut exchanges = Exchanges::new(reader).expect("one of HTTP");
+        let mut all = Vec::new();
+        while let Some(item) = exchanges.next_item().expect("JSON") {
+            all.push(item);
+        }
+        assert_eq!((exchanges.held, exchanges.open.len()), (0, 0));
+        all
+    }
+
+    #[test]
+    fn messages_are_read_wherever_bodies_are_cut() {
+        let all = items(1);
+        for size in 2..80 {
+            assert_eq!(items(size), all, "{size}");
+        }
+        let HttpItem::Request { head, body: Some(body), exchange: 1, .. } = &all[0] else { panic!("{all:?}") };
+        assert_eq!((head.name().as_str(), head.target.as_str()), ("POST /mcp", "/mcp?a=1"));
+        assert_eq!((head.fields.list("A").as_deref(), body.as_slice()), (Some("b, c"), &b"{\"a\":1}"[..]));
+        assert!(matches!(&all[2], HttpItem::Response { exchange: 2, response, .. } if response.status == 200));
+        assert!(matches!(&all[4], HttpItem::Endpoint { address, .. } if address == "/m?id=2"), "{all:?}");
+        let message = |at: usize| match &all[at] {
+            HttpItem::Message { bytes, event, exchange, .. } => (bytes.as_slice(), event.as_deref(), *exchange),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(message(5), (&b"{\"b\":2}"[..], Some("7"), 2));
+        assert_eq!(message(6), (&b"{\"c\":3}"[..], Some("8"), 2));
+        assert_eq!(message(7), (&b"{\"d\":4}"[..], None, 1));
+        assert!(matches!(&all[9], HttpItem::End { exchange: 2, end: ExchangeEnd::Failed(Origin::Client, _), .. }));
+        assert_eq!(all.len(), 10);
+    }
+
+    #[test]
+    fn open_exchanges_are_bounded() {
+        let mut record = "{\"mcp_record\":1,\"transport\":\"http\"}\n".to_owned();
+        for exchange in 0..MAX_OPEN + 5 {
+            record.push_str(&format!(
+                "{{\"t\":1,\"exchange\":{exchange},\"from\":\"client\",\"stream\":\"request-head\",\"text\":\"GET / HTTP/1.1\\r\\n\\r\\n\"}}\n"
+            ));
+        }
+        let reader = Reader::new("a".into(), record.as_bytes()).expect("a record");
+        let mut exchanges = Exchanges::new(reader).expect("one of HTTP");
+        assert_eq!(exchanges.next_item().expect("JSON"), None);
+        assert_eq!(exchanges.open.len(), MAX_OPEN);
+    }
+}

@@ -1,0 +1,545 @@
+//! A connection of a client, and the one to the server that belongs to it. One thread forwards requests, and another one
+//! responses, so each side can end the exchange at any time.
+
+use std::{
+    collections::VecDeque,
+    io::{self, Read, Write},
+    net::{Shutdown, TcpStream},
+    sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use super::{
+    Site,
+    body::{Content, Framing},
+    exchange::{BodyRecorder, Exchange},
+    head::{self, Head, HeadEnd},
+    server::{ServerReader, ServerWriter},
+};
+use crate::record::{EndpointRewriter, Origin};
+
+/// The bytes that are read at once. No more are held of a body.
+const CHUNK: usize = 64 << 10;
+
+/// The longest head.
+const MAX_HEAD: usize = 64 << 10;
+
+/// How long a head may take after its first byte.
+const HEAD: Duration = Duration::from_secs(30);
+
+/// How long one direction may be silent after the other one has ended.
+const LINGER: Duration = Duration::from_secs(10);
+
+/// The most requests of one connection that wait for their responses.
+const PIPELINED: usize = 16;
+
+/// The stack of a thread.
+pub(super) const STACK: usize = 512 << 10;
+
+/// A request that has been forwarded, until its response has ended.
+#[derive(Clone, Debug)]
+struct Pending {
+    exchange: Exchange,
+    method: String,
+    /// Where the client has the recorder.
+    own: head::Origin,
+}
+
+#[derive(Debug, Default)]
+struct State {
+    pending: VecDeque<Pending>,
+    requests_ended: bool,
+    responses_ended: bool,
+    /// Grows with each piece of a response.
+    pieces: u64,
+}
+
+/// What both directions share.
+#[derive(Debug, Default)]
+struct Shared {
+    state: Mutex<State>,
+    changed: Condvar,
+}
+
+impl Shared {
+    fn state(&self) -> MutexGuard<'_, State> {
+        self.state.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Changes the state, and wakes the other direction.
+    fn update<R>(&self, change: impl FnOnce(&mut State) -> R) -> R {
+        let result = change(&mut self.state());
+        self.changed.notify_all();
+        result
+    }
+
+    /// Waits until a condition holds, at most for a time. Returns whether it does.
+    fn wait(&self, most: Option<Duration>, mut holds: impl FnMut(&State) -> bool) -> bool {
+        let mut state = self.state();
+        let deadline = most.map(|most| Instant::now() + most);
+        while !holds(&state) {
+            state = match deadline {
+                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
+                Some(deadline) => {
+                    let left = deadline.saturating_duration_since(Instant::now());
+                    if left.is_zero() {
+                        return false;
+                    }
+                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
+                }
+            };
+        }
+        true
+    }
+
+    /// Ends all exchanges, because a side is gone.
+    fn fail(&self, from: Origin, why: &str) {
+        for pending in &self.state().pending {
+            pending.exchange.failed(from, why);
+        }
+    }
+}
+
+/// A side that bytes are read from.
+trait Source {
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
+    fn socket(&self) -> &TcpStream;
+}
+
+impl Source for TcpStream {
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer)
+    }
+
+    fn socket(&self) -> &TcpStream {
+        self
+    }
+}
+
+impl Source for ServerReader {
+    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
+        self.read(buffer)
+    }
+
+    fn socket(&self) -> &TcpStream {
+        self.socket()
+    }
+}
+
+/// Reads heads and bodies of one side.
+struct Input<S> {
+    source: S,
+    chunk: Vec<u8>,
+    /// Bytes that were read and belong to what follows.
+    rest: Vec<u8>,
+}
+
+/// Why there is no head.
+enum NoHead {
+    /// The side closed the connection before it.
+    End,
+    TooLong,
+    Broken(String),
+}
+
+impl<S: Source> Input<S> {
+    fn new(source: S) -> Self {
+        Self { source, chunk: vec![0; CHUNK], rest: Vec::new() }
+    }
+
+    fn read(&mut self) -> io::Result<usize> {
+        loop {
+            match self.source.read_some(&mut self.chunk) {
+                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
+                read => return read,
+            }
+        }
+    }
+
+    /// Reads a whole head. Its first byte may take any time.
+    fn head(&mut self) -> Result<Vec<u8>, NoHead> {
+        let (mut end, mut deadline) = (HeadEnd::default(), None);
+        let broken = |error: io::Error| NoHead::Broken(error.to_string());
+        loop {
+            if deadline.is_none() {
+                // Some clients send an empty line after a body.
+                let blank = self.rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
+                self.rest.drain(..blank);
+            }
+            if let Some(len) = end.find(&self.rest) {
+                self.source.socket().set_read_timeout(None).map_err(broken)?;
+                let rest = self.rest.split_off(len.min(self.rest.len()));
+                return if len > MAX_HEAD { Err(NoHead::TooLong) } else { Ok(std::mem::replace(&mut self.rest, rest)) };
+            }
+            if self.rest.len() > MAX_HEAD {
+                return Err(NoHead::TooLong);
+            }
+            if !self.rest.is_empty() {
+                let deadline = *deadline.get_or_insert_with(|| Instant::now() + HEAD);
+                let left = deadline.saturating_duration_since(Instant::now());
+                if left.is_zero() {
+                    return Err(NoHead::Broken("the head took more than 30 seconds".into()));
+                }
+                self.source.socket().set_read_timeout(Some(left)).map_err(broken)?;
+            }
+            match self.read() {
+                Ok(0) if self.rest.is_empty() => return Err(NoHead::End),
+                Ok(0) => return Err(NoHead::Broken("the connection was closed within a head".into())),
+                Ok(len) => self.rest.extend_from_slice(&self.chunk[..len]),
+                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
+                Err(error) => return Err(broken(error)),
+            }
+        }
+    }
+
+    /// Returns the next bytes of a body, as they are and as content. `None` is its end, or that of the connection.
+    fn piece(&mut self, framing: &mut Framing, content: &mut Content) -> io::Result<Option<Vec<u8>>> {
+        if framing.is_over() {
+            return Ok(None);
+        }
+        if self.rest.is_empty() {
+            let len = self.read()?;
+            if len == 0 {
+                return match framing {
+                    Framing::UntilEnd => Ok(None),
+                    _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed within a body")),
+                };
+            }
+            self.rest.extend_from_slice(&self.chunk[..len]);
+        }
+        let len = framing.take(&self.rest, content).map_err(io::Error::other)?;
+        let rest = self.rest.split_off(len);
+        Ok(Some(std::mem::replace(&mut self.rest, rest)))
+    }
+}
+
+/// Forwards everything between a client and the server until both have ended.
+pub(super) fn forward(site: &Arc<Site>, number: u64, client: TcpStream) {
+    let Ok(output) = client.try_clone() else { return };
+    let _ = client.set_nodelay(true);
+    let shared = Arc::new(Shared::default());
+    let mut requests =
+        Requests { site: Arc::clone(site), number, shared, input: Input::new(client), output, server: None };
+    let why = requests.run();
+    requests.end(why);
+}
+
+/// Why the direction of the requests ends.
+enum Ended {
+    /// The client has closed it.
+    Closed,
+    /// The client is gone, or has sent something that is not HTTP.
+    Broken(String),
+    /// Refused with this status, for this reason.
+    Refused(u16, &'static str, Option<Exchange>),
+    /// The server does not read any more. It may still respond.
+    ServerGone,
+}
+
+struct Requests {
+    site: Arc<Site>,
+    number: u64,
+    shared: Arc<Shared>,
+    input: Input<TcpStream>,
+    output: TcpStream,
+    server: Option<(ServerWriter, thread::JoinHandle<()>)>,
+}
+
+impl Requests {
+    fn run(&mut self) -> Ended {
+        loop {
+            let bytes = match self.input.head() {
+                Ok(bytes) => bytes,
+                Err(NoHead::End) => return Ended::Closed,
+                Err(NoHead::TooLong) => return Ended::Refused(431, "the head of the request is too long", None),
+                Err(NoHead::Broken(why)) => return Ended::Broken(why),
+            };
+            let exchange = self.site.recorder.begin(self.number, &bytes);
+            if let Err(ended) = self.exchange(bytes, exchange) {
+                return ended;
+            }
+        }
+    }
+
+    fn exchange(&mut self, bytes: Vec<u8>, exchange: Exchange) -> Result<(), Ended> {
+        let refused = |status, why| Ended::Refused(status, why, Some(exchange.clone()));
+        let head = Head::request(bytes).map_err(|why| refused(400, why))?;
+        let own = head.authority().map_err(|(status, why)| refused(status, why))?;
+        let mut framing = head.request_framing().map_err(|why| refused(400, why))?;
+        let own = head::Origin { scheme: "http".into(), authority: own.unwrap_or_else(|| self.site.own.clone()) };
+        if self.server.is_none() {
+            let (reader, writer) = match self.site.address.connect() {
+                Ok(connection) => connection,
+                Err(error) => {
+                    self.site.note_once(&format!("the server cannot be reached: {error}"));
+                    return Err(refused(502, "the server cannot be reached"));
+                }
+            };
+            self.start(reader, writer).map_err(|_| refused(503, "the recorder has no thread left"))?;
+        }
+        let is_free = |state: &State| state.pending.len() < PIPELINED || state.responses_ended;
+        self.shared.wait(None, is_free);
+        let forwarded = head.for_server(&own, &self.site.address.origin, self.site.no_compression);
+        let pending = Pending { exchange: exchange.clone(), method: head.method().to_owned(), own };
+        let is_over = self.shared.update(|state| {
+            state.pending.push_back(pending);
+            state.responses_ended
+        });
+        if is_over {
+            exchange.failed(Origin::Server, "the connection was closed");
+            return Err(Ended::ServerGone);
+        }
+        let (mut body, mut content) = (exchange.body(Origin::Client, &head), Content::default());
+        if framing.is_over() {
+            body.end();
+            return self.write(&forwarded);
+        }
+        self.write(&forwarded)?;
+        loop {
+            let piece =
+                self.input.piece(&mut framing, &mut content).map_err(|error| Ended::Broken(error.to_string()))?;
+            body.content(&mut content);
+            let Some(piece) = piece else { break };
+            if framing.is_over() {
+                // Before the server has all of it and responds.
+                body.end();
+                return self.write(&piece);
+            }
+            self.write(&piece)?;
+        }
+        body.end();
+        Ok(())
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Ended> {
+        match &mut self.server {
+            Some((writer, _)) => writer.write(bytes).map_err(|_| Ended::ServerGone),
+            None => Ok(()),
+        }
+    }
+
+    fn start(&mut self, reader: ServerReader, writer: ServerWriter) -> io::Result<()> {
+        let (site, shared, output) = (Arc::clone(&self.site), Arc::clone(&self.shared), self.output.try_clone()?);
+        let mut responses = Responses { site, shared, input: Input::new(reader), output };
+        let run = move || responses.run();
+        let thread = thread::Builder::new().name("responses".into()).stack_size(STACK).spawn(run)?;
+        self.server = Some((writer, thread));
+        Ok(())
+    }
+
+    /// Ends both connections. The responses may go on for as long as something of them arrives.
+    fn end(mut self, why: Ended) {
+        match why {
+            Ended::Closed => self.shared.fail(Origin::Client, "the connection was closed"),
+            Ended::Broken(why) => {
+                self.shared.fail(Origin::Client, &why);
+                // Nothing can reach the client any more.
+                if let Some((writer, _)) = &self.server {
+                    let _ = writer.socket().shutdown(Shutdown::Both);
+                }
+            }
+            Ended::ServerGone => self.discard(),
+            Ended::Refused(status, why, exchange) => {
+                // Not within the response to an earlier request.
+                self.shared.wait(Some(LINGER), |state| state.pending.is_empty() || state.responses_ended);
+                if let Some(exchange) = exchange {
+                    exchange.answered(status, why);
+                }
+                if !self.shared.state().responses_ended {
+                    answer(&mut self.output, status, why);
+                }
+                self.discard();
+            }
+        }
+        self.shared.update(|state| state.requests_ended = true);
+        if let Some((mut writer, thread)) = self.server.take() {
+            writer.end();
+            let mut pieces = self.shared.state().pieces;
+            loop {
+                let has_moved = self.shared.wait(Some(LINGER), |state| state.responses_ended || state.pieces != pieces);
+                if !has_moved {
+                    let _ = writer.socket().shutdown(Shutdown::Both);
+                    let _ = self.output.shutdown(Shutdown::Both);
+                    break;
+                }
+                let state = self.shared.state();
+                if state.responses_ended {
+                    break;
+                }
+                pieces = state.pieces;
+            }
+            let _ = thread.join();
+        }
+        let _ = self.output.shutdown(Shutdown::Both);
+    }
+
+    /// Reads what the client still sends, so that a response to it is not lost with a reset.
+    fn discard(&mut self) {
+        let deadline = Instant::now() + LINGER;
+        loop {
+            let left = deadline.saturating_duration_since(Instant::now());
+            let is_set = !left.is_zero() && self.input.source.set_read_timeout(Some(left)).is_ok();
+            if !is_set || !matches!(self.input.read(), Ok(1..)) {
+                return;
+            }
+        }
+    }
+}
+
+/// Sends a response of the recorder itself.
+pub(super) fn answer(output: &mut TcpStream, status: u16, why: &str) {
+    let reason = match status {
+        400 => "Bad Request",
+        421 => "Misdirected Request",
+        431 => "Request Header Fields Too Large",
+        502 => "Bad Gateway",
+        _ => "Service Unavailable",
+    };
+    let body = format!("mcp record: {why}\n");
+    let head = format!(
+        "HTTP/1.1 {status} {reason}\r\nContent-Type: text/plain; charset=utf-8\r\nContent-Length: {}\r\n\
+         Connection: close\r\n\r\n",
+        body.len()
+    );
+    let _ = output.set_write_timeout(Some(LINGER));
+    let _ = output.write_all(format!("{head}{body}").as_bytes());
+    let _ = output.shutdown(Shutdown::Write);
+}
+
+struct Responses {
+    site: Arc<Site>,
+    shared: Arc<Shared>,
+    input: Input<ServerReader>,
+    output: TcpStream,
+}
+
+/// The direction of the responses has ended: the side that ended it, and why.
+struct Stopped(Origin, String);
+
+impl Responses {
+    fn run(&mut self) {
+        let Stopped(from, why) = loop {
+            if let Err(stopped) = self.response() {
+                break stopped;
+            }
+        };
+        self.shared.fail(from, &why);
+        if from == Origin::Client {
+            // The server has to know soon.
+            let _ = self.input.source.socket().shutdown(Shutdown::Both);
+        }
+        let _ = self.output.shutdown(Shutdown::Write);
+        self.shared.update(|state| state.responses_ended = true);
+        // The client closes its side when it reads the end of ours.
+        if !self.shared.wait(Some(LINGER), |state| state.requests_ended) {
+            let _ = self.output.shutdown(Shutdown::Both);
+        }
+    }
+
+    fn response(&mut self) -> Result<(), Stopped> {
+        let stopped = |why: &str| Stopped(Origin::Server, why.to_owned());
+        let bytes = self.input.head().map_err(|why| match why {
+            NoHead::End => stopped("the connection was closed"),
+            NoHead::TooLong => stopped("the head of the response is too long"),
+            NoHead::Broken(why) => Stopped(Origin::Server, why),
+        })?;
+        let Some(pending) = self.shared.state().pending.front().cloned() else {
+            return Err(stopped("a response to no request"));
+        };
+        let exchange = &pending.exchange;
+        exchange.response_head(&bytes);
+        let head = Head::response(bytes).map_err(stopped)?;
+        if head.status() == 101 {
+            return Err(stopped("the server switched to another protocol, which was not asked for"));
+        }
+        let mut framing = head.response_framing(&pending.method).map_err(stopped)?;
+        let is_interim = (100..200).contains(&head.status());
+        let forwarded = head.for_client(&pending.own, &self.site.address.origin);
+        let mut body = exchange.body(Origin::Server, &head);
+        if body.is_omitted() {
+            let why = "a body is compressed, so it is not recorded: --no-compression asks the server for others";
+            self.site.note_once(why);
+        }
+        if !is_interim && framing.is_over() {
+            self.finish(&mut body);
+        }
+        self.write(&forwarded)?;
+        if is_interim || matches!(framing, Framing::Length(0)) {
+            return Ok(());
+        }
+        let is_stream = pending.method == "GET" && head.media_type() == "text/event-stream" && !head.is_encoded();
+        let server = self.site.address.origin.text();
+        // A length cannot change any more.
+        let mut rewriter = (is_stream && !matches!(framing, Framing::Length(_)))
+            .then(|| EndpointRewriter::new(&server, &pending.own.text()));
+        self.body(&mut framing, &mut body, &mut rewriter)
+    }
+
+    fn body(
+        &mut self,
+        framing: &mut Framing,
+        body: &mut BodyRecorder,
+        rewriter: &mut Option<EndpointRewriter>,
+    ) -> Result<(), Stopped> {
+        let mut content = Content::default();
+        loop {
+            let piece =
+                self.input.piece(framing, &mut content).map_err(|error| Stopped(Origin::Server, error.to_string()))?;
+            let is_end = piece.is_none();
+            let forwarded = match rewriter.as_mut() {
+                None => piece.unwrap_or_default(),
+                Some(rewriter) => rewritten(rewriter, framing, &content, is_end),
+            };
+            // Only between chunks: the size of one that has begun is not known to the client.
+            let is_settled = matches!(framing, Framing::UntilEnd) || framing.is_between();
+            if is_settled && rewriter.as_ref().is_some_and(EndpointRewriter::is_over) {
+                *rewriter = None;
+            }
+            body.content(&mut content);
+            if is_end || framing.is_over() {
+                self.finish(body);
+                return self.write(&forwarded);
+            }
+            self.write(&forwarded)?;
+        }
+    }
+
+    /// The response has ended. This is recorded before the client has all of it, because the client may close the
+    /// connection then.
+    fn finish(&self, body: &mut BodyRecorder) {
+        body.end();
+        self.shared.update(|state| state.pending.pop_front());
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> Result<(), Stopped> {
+        let written = self.output.write_all(bytes);
+        self.shared.update(|state| state.pieces += 1);
+        written.map_err(|error| Stopped(Origin::Client, error.to_string()))
+    }
+}
+
+/// Returns the bytes of a piece of a stream whose address may change. Chunks are as long as the pieces are.
+fn rewritten(rewriter: &mut EndpointRewriter, framing: &Framing, content: &Content, is_end: bool) -> Vec<u8> {
+    let mut data = Vec::new();
+    rewriter.rewrite(&content.data, &mut data);
+    let is_over = is_end || framing.is_over();
+    if is_over {
+        rewriter.end(&mut data);
+    }
+    if !matches!(framing, Framing::Chunked(_)) {
+        return data;
+    }
+    let mut out = Vec::new();
+    if !data.is_empty() {
+        out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
+        out.extend_from_slice(&data);
+        out.extend_from_slice(b"\r\n");
+    }
+    if framing.is_over() {
+        out.extend_from_slice(b"0\r\n");
+        out.extend_from_slice(&content.trailer);
+        out.extend_from_slice(b"\r\n");
+    }
+    out
+}
