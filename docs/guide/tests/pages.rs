@@ -367,7 +367,7 @@ fn figures_of_the_readme_are_measured() {
         ("instructions per call", 8, 6),
         ("packages linked", 5, 2),
         ("clean build, seconds", 5, 1),
-        ("peak with 64 unanswered MiB, MiB", 8, 5),
+        ("peak memory with 64 MiB of unanswered calls, MiB", 8, 5),
     ];
     let readme = read(&root().join("README.md"));
     let readme = rows(&readme);
