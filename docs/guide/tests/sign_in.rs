@@ -75,7 +75,7 @@ async fn a_user_signs_in_and_agrees_to_another_scope() {
         .user_agent(browser);
     let oauth: OAuth = oauth.build().unwrap();
 
-    // Nobody gets in without a token.
+    // A token that the server does not know is refused.
     let host = Host::builder("test", "1.0.0").build();
     assert!(
         Connector::new(&url)
