@@ -98,10 +98,11 @@ impl Issuer {
         let rest = redirect.strip_prefix("http://127.0.0.1:")?;
         rest.split('/').next()?.parse::<u16>().ok()?;
         let (code, state) = (secret(), field(&request, "state"));
-        let back = form_urlencoded::Serializer::new(format!("{redirect}?"))
-            .append_pair("code", &code)
-            .append_pair("state", state)
-            .finish();
+        let back =
+            form_urlencoded::Serializer::for_suffix(format!("{redirect}?"), redirect.len() + 1)
+                .append_pair("code", &code)
+                .append_pair("state", state)
+                .finish();
         let of = |name: &str| field(&request, name).to_owned();
         let (challenge, scope) = (of("code_challenge"), of("scope"));
         let grant = Grant {

@@ -20,14 +20,15 @@ use mcp_tokio::http::{
 };
 
 /// Sends a request as a browser does, and returns the whole response.
-fn send(method: &str, url: &str) -> String {
+fn send(method: &str, url: &str, body: &str) -> String {
     let (host, path) = url
         .strip_prefix("http://")
         .and_then(|rest| rest.split_once('/'))
         .unwrap();
     let mut stream = TcpStream::connect(host).unwrap();
-    let head = format!("host: {host}\r\nconnection: close\r\ncontent-length: 0");
-    write!(stream, "{method} /{path} HTTP/1.1\r\n{head}\r\n\r\n").unwrap();
+    let length = body.len();
+    let head = format!("host: {host}\r\nconnection: close\r\ncontent-length: {length}");
+    write!(stream, "{method} /{path} HTTP/1.1\r\n{head}\r\n\r\n{body}").unwrap();
     let mut response = String::new();
     stream.read_to_string(&mut response).unwrap();
     response
@@ -35,20 +36,21 @@ fn send(method: &str, url: &str) -> String {
 
 /// The user: reads the page, presses its button, and follows the redirect to the client.
 fn agree(url: &str) {
-    let page = send("GET", url);
+    let page = send("GET", url, "");
     let action = page
         .split("action=\"")
         .nth(1)
         .and_then(|rest| rest.split('"').next())
         .unwrap();
     let origin = url.split("/authorize").next().unwrap();
-    let allowed = send("POST", &format!("{origin}{}", action.replace("&amp;", "&")));
+    let action = format!("{origin}{}", action.replace("&amp;", "&"));
+    let allowed = send("POST", &action, "");
     let location = allowed
         .lines()
         .find_map(|line| line.strip_prefix("location: "))
         .unwrap();
     assert!(
-        send("GET", location).starts_with("HTTP/1.1 200"),
+        send("GET", location, "").starts_with("HTTP/1.1 200"),
         "{location}"
     );
 }
@@ -101,4 +103,39 @@ async fn a_user_signs_in_and_agrees_to_another_scope() {
     assert_eq!(forgotten.content[0].as_text(), Some("All notes are gone"));
     assert_eq!(agreed.load(Ordering::SeqCst), 2);
     client.close().await;
+}
+
+/// Allows a request with a challenge, and returns the code.
+fn code(origin: &str, challenge: &str, redirect: &str) -> Option<String> {
+    let query = format!("code_challenge={challenge}&scope=notes&redirect_uri={redirect}");
+    let response = send("POST", &format!("{origin}/allow?{query}"), "");
+    let (_, rest) = response.split_once("?code=")?;
+    rest.split('&').next().map(str::to_owned)
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_code_needs_its_verifier_and_is_used_once() {
+    let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.unwrap();
+    let origin = format!("http://{}", listener.local_addr().unwrap());
+    tokio::spawn(async move { sign_in::serve(listener).await.unwrap() });
+    tokio::task::spawn_blocking(move || {
+        // The example of RFC 7636, appendix B.
+        let challenge = "E9Melhoa2OwvFrEMTJguCHaoeK1t8URWbuGJSstw-cM";
+        let verifier = "dBjftJeZ4CVP-mB92K27uhbUJU1p1r_wW1gFWFOEjXk";
+        let redirect = "http://127.0.0.1:1/callback";
+        let exchange = |code: &str, verifier: &str| {
+            let body = format!("code={code}&code_verifier={verifier}&redirect_uri={redirect}");
+            send("POST", &format!("{origin}/token"), &body).contains("access_token")
+        };
+        let stolen = code(&origin, challenge, redirect).unwrap();
+        assert!(!exchange(&stolen, "another"));
+        let used = code(&origin, challenge, redirect).unwrap();
+        assert!(exchange(&used, verifier));
+        assert!(!exchange(&used, verifier));
+        for elsewhere in ["https://evil.example/", "http://127.0.0.1:80@evil.example/"] {
+            assert_eq!(code(&origin, challenge, elsewhere), None, "{elsewhere}");
+        }
+    })
+    .await
+    .unwrap();
 }
