@@ -5,6 +5,15 @@ use mcp_tokio::{
     mcp_service::{Host, Service},
 };
 
+/// The module that `mcp generate` has written for the example `shelf`, for the page on the program `mcp`.
+#[doc(hidden)]
+#[allow(
+    missing_docs,
+    reason = "the server describes only some of its parameters"
+)]
+#[path = "examples/typed-client/shelf.rs"]
+pub mod shelf;
+
 /// The capacity of the pipe between the client and the server, in bytes.
 const CAPACITY: usize = 64 * 1024;
 
@@ -34,6 +43,7 @@ pages! {
     authorization_reference: "../authorization.md";
     blocking: "../../adapters/blocking/README.md";
     client_features: "src/client-features.md";
+    compose: "src/compose.md";
     core: "src/core.md";
     core_crate: "../../core/README.md";
     driver: "../../adapters/driver/README.md";
@@ -42,6 +52,7 @@ pages! {
     introduction: "src/introduction.md";
     macros: "src/macros.md";
     macros_crate: "../../adapters/macros/README.md";
+    mcp: "src/mcp.md";
     middleware: "src/middleware.md";
     openapi: "src/openapi.md";
     prompts: "src/prompts.md";

@@ -10,6 +10,7 @@
 //! # #[cfg(feature = "schemas")] {
 //! use mcp_blocking::mcp_service::{Service, Tool};
 //!
+//! /// Returns the message
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Echo {
 //!     /// The message to return.
@@ -17,7 +18,7 @@
 //! }
 //!
 //! let service = Service::builder("echo", "1.0.0")
-//!     .tool(Tool::new("echo", |echo: Echo| echo.message).description("Returns the message"))
+//!     .tool(Tool::new("echo", |echo: Echo| echo.message))
 //!     .build()?;
 //! mcp_blocking::serve_stdio(&service)?;
 //! # }

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    schema::{ContentBlock, LoggingLevel, PingParams, ToolAnnotations},
+    schema::{ContentBlock, LoggingLevel, ToolAnnotations},
     wire::JsonObject,
 };
 use mcp_service::{CallError, Context, Failure, Prompt, Resource, ServiceBuilder, Structured, Tool};
@@ -155,7 +155,7 @@ fn regional() -> JsonObject {
 }
 
 async fn ping(context: Context) -> Result<&'static str, CallError> {
-    context.peer().request(&PingParams::default())?.await?;
+    context.peer().ping()?.await?;
     Ok("pong")
 }
 

@@ -9,7 +9,7 @@
 //! curl http://127.0.0.1:9000/metrics
 //! ```
 
-use std::{env, error::Error, io, net::SocketAddr, time::Duration};
+use std::{env, error::Error, io, net::SocketAddr, sync::atomic::AtomicU64, time::Duration};
 
 use axum::{
     Extension, Router,
@@ -30,11 +30,14 @@ use mcp_driver::{
     http::{PeerAddr, WriteTimeout},
 };
 use mcp_proto::auth::{ResourceMetadata, Scopes};
-use mcp_service::{Context, RegisterError, ResponseKind, Service, Tool};
+use mcp_service::{
+    Context, RegisterError, Service, Tool,
+    layers::{DURATION, IN_FLIGHT, Labels, Metrics, MetricsRecorder, REQUESTS},
+};
 use mcp_tokio::http::{Endpoint, EndpointOptions, FetchClient, JwtVerifier, KeySource, Policy, ResourceServer};
 use prometheus_client::{
     encoding::text::encode,
-    metrics::{counter::Counter, family::Family, histogram::Histogram},
+    metrics::{counter::Counter, family::Family, gauge::Gauge, histogram::Histogram},
     registry::Registry,
 };
 use tokio::{
@@ -54,67 +57,74 @@ const PAUSE: Duration = Duration::from_millis(50);
 /// The bounds of the histogram, in seconds.
 const BUCKETS: [f64; 8] = [0.001, 0.005, 0.025, 0.1, 0.5, 2.5, 10.0, 60.0];
 
-/// The methods that are counted by name. Others are counted together, since clients choose their names.
-const METHODS: [&str; 5] = ["tools/call", "tools/list", "prompts/list", "resources/list", "server/discover"];
+/// The labels of a measurement, whose values are bounded: see [`Metrics`].
+type Named = Vec<(&'static str, String)>;
 
-/// The metrics.
+/// The metrics. The layer [`Metrics`] measures requests of MCP.
 #[derive(Clone)]
-struct Metrics {
-    requests: Family<[(&'static str, &'static str); 2], Counter>,
-    durations: Family<[(&'static str, &'static str); 1], Histogram>,
+struct Measured {
+    requests: Family<Named, Counter>,
+    durations: Family<Named, Histogram>,
+    in_flight: Family<Named, Gauge<f64, AtomicU64>>,
     responses: Family<[(&'static str, u16); 1], Counter>,
 }
 
-impl Metrics {
+impl Measured {
     fn new(registry: &mut Registry) -> Self {
         let histogram: fn() -> Histogram = || Histogram::new(BUCKETS);
-        let durations = Family::new_with_constructor(histogram);
-        let metrics = Self { requests: Family::default(), durations, responses: Family::default() };
-        let Self { requests, durations, responses } = metrics.clone();
-        registry.register("mcp_requests", "Requests of MCP, by method and outcome", requests);
-        registry.register("mcp_request_duration_seconds", "How long requests of MCP take", durations);
-        registry.register("http_responses", "Responses over HTTP, by status", responses);
-        metrics
-    }
-
-    /// Counts a request of MCP that has completed.
-    fn count(&self, method: &str, kind: &ResponseKind, elapsed: Duration) {
-        let method = METHODS.into_iter().find(|known| *known == method).unwrap_or("other");
-        let outcome = match kind {
-            ResponseKind::Result => "result",
-            ResponseKind::Failed => "failed",
-            ResponseKind::Error(_) => "error",
-            _ => "other",
+        let measured = Self {
+            requests: Family::default(),
+            durations: Family::new_with_constructor(histogram),
+            in_flight: Family::default(),
+            responses: Family::default(),
         };
-        self.requests.get_or_create(&[("method", method), ("outcome", outcome)]).inc();
-        self.durations.get_or_create(&[("method", method)]).observe(elapsed.as_secs_f64());
+        let Self { requests, durations, in_flight, responses } = measured.clone();
+        // The library adds `_total` to the names of counters.
+        registry.register(
+            REQUESTS.trim_end_matches("_total"),
+            "Requests of MCP, by method, name and outcome",
+            requests,
+        );
+        registry.register(DURATION, "How long requests of MCP take", durations);
+        registry.register(IN_FLIGHT, "Requests of MCP in flight", in_flight);
+        registry.register("http_responses", "Responses over HTTP, by status", responses);
+        measured
     }
 }
 
+impl MetricsRecorder for Measured {
+    fn count(&self, _: &'static str, labels: &Labels<'_>, by: u64) {
+        self.requests.get_or_create(&owned(labels)).inc_by(by);
+    }
+
+    fn observe(&self, _: &'static str, labels: &Labels<'_>, value: f64) {
+        self.durations.get_or_create(&owned(labels)).observe(value);
+    }
+
+    fn adjust(&self, _: &'static str, labels: &Labels<'_>, by: f64) {
+        self.in_flight.get_or_create(&owned(labels)).inc_by(by);
+    }
+}
+
+fn owned(labels: &Labels<'_>) -> Named {
+    labels.iter().map(|&(name, value)| (name, value.to_owned())).collect()
+}
+
 /// Builds a service with a tool for all clients with a token, and one for those with a scope.
-fn service(metrics: Metrics) -> Result<Service, RegisterError> {
+fn service(measured: Measured) -> Result<Service, RegisterError> {
     let who = |context: Context| context.info().principal.as_ref().map_or_else(String::new, |who| who.id.clone());
     Service::builder("notes", "1.0.0")
         .tool(Tool::new("whoami", who).description("Returns the subject of the token"))
         .tool(Tool::new("forget", || "All notes are gone").description("Deletes all notes").scope("notes:write"))
-        .layer(move |request, next| {
-            let metrics = metrics.clone();
-            async move {
-                let began = request.context().now();
-                let completed = next.run().await;
-                let elapsed = request.context().now().saturating_since(began);
-                metrics.count(request.method(), completed.kind(), elapsed);
-                Ok(completed)
-            }
-        })
+        .with_layer(Metrics::new(measured))
         .build()
 }
 
 /// Counts the responses over HTTP, including those to requests that have not reached the service, such as ones without
 /// a token.
-async fn count_response(State(metrics): State<Metrics>, request: Request, next: Next) -> Response {
+async fn count_response(State(measured): State<Measured>, request: Request, next: Next) -> Response {
     let response = next.run(request).await;
-    metrics.responses.get_or_create(&[("status", response.status().as_u16())]).inc();
+    measured.responses.get_or_create(&[("status", response.status().as_u16())]).inc();
     response
 }
 
@@ -136,7 +146,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
         return Err("arguments: ADDRESS METRICS-ADDRESS PUBLIC-URL ISSUER JWKS-URL ORIGIN".into());
     };
     let mut registry = Registry::default();
-    let metrics = Metrics::new(&mut registry);
+    let measured = Measured::new(&mut registry);
 
     // Authorization.
     let metadata = ResourceMetadata::new(url.parse()?, issuer.parse()?)
@@ -148,13 +158,13 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // CORS follows the origins of the policy: the endpoint responds to preflight requests itself. A proxy in front of
     // this server, which has the certificate, checks the name of the host.
     let options = EndpointOptions::new(Policy::any_host().allow_origin(&origin)?);
-    let endpoint = Endpoint::new(&service(metrics.clone())?, options)?.protect(authorization);
+    let endpoint = Endpoint::new(&service(measured.clone())?, options)?.protect(authorization);
     let app = Router::new()
         .route_service("/mcp", endpoint.clone())
         // Clients find the authorization server at these paths.
         .route_service("/.well-known/oauth-protected-resource", endpoint.clone())
         .route_service("/.well-known/oauth-protected-resource/{*path}", endpoint.clone())
-        .layer(middleware::from_fn_with_state(metrics, count_response));
+        .layer(middleware::from_fn_with_state(measured, count_response));
     let registry: &'static Registry = Box::leak(Box::new(registry));
     let internal = Router::new().route("/metrics", get(write_metrics)).with_state(registry);
 

@@ -10,6 +10,7 @@
 //! # #[cfg(feature = "schemas")] {
 //! use mcp_tokio::mcp_service::{Service, Tool};
 //!
+//! /// Returns the message
 //! #[derive(serde::Deserialize, schemars::JsonSchema)]
 //! struct Echo {
 //!     /// The message to return.
@@ -19,7 +20,7 @@
 //! #[tokio::main(flavor = "current_thread")]
 //! async fn main() -> Result<(), Box<dyn std::error::Error>> {
 //!     let service = Service::builder("echo", "1.0.0")
-//!         .tool(Tool::new_async("echo", async |echo: Echo| echo.message).description("Returns the message"))
+//!         .tool(Tool::new_async("echo", async |echo: Echo| echo.message))
 //!         .build()?;
 //!     mcp_tokio::serve_stdio(&service).await?;
 //!     Ok(())

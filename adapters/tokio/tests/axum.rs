@@ -195,9 +195,11 @@ async fn tour() {
     // All of it is counted, and no name that a client has chosen becomes a label.
     let metrics = server.metrics().await;
     for line in [
-        "mcp_requests_total{method=\"tools/call\",outcome=\"result\"} 2",
-        "mcp_request_duration_seconds_count{method=\"tools/call\"} ",
-        "mcp_request_duration_seconds_bucket{le=\"60.0\",method=\"tools/call\"} ",
+        "mcp_requests_total{method=\"tools/call\",name=\"whoami\",outcome=\"result\"} 1",
+        "mcp_requests_total{method=\"tools/call\",name=\"forget\",outcome=\"result\"} 1",
+        "mcp_request_duration_seconds_count{method=\"tools/call\",name=\"whoami\",outcome=\"result\"} 1",
+        "mcp_request_duration_seconds_bucket{le=\"60.0\",method=\"tools/call\",name=\"whoami\",outcome=\"result\"} ",
+        "mcp_requests_in_flight{method=\"tools/call\"} 0",
         "http_responses_total{status=\"204\"} 1",
         "http_responses_total{status=\"401\"} 2",
         "http_responses_total{status=\"403\"} 3",

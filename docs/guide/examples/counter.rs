@@ -1,7 +1,8 @@
 //! The example `counter` of rmcp, ported: tools, prompts and resources around a shared number.
 //!
-//! Two things are left out: the tool `get_session_id` and the log of the HTTP headers of
-//! `initialize`, since handlers do not see headers.
+//! ```sh
+//! cargo run -p mcp-guide --example counter -- 127.0.0.1:8000   # without an address: over stdio
+//! ```
 
 use std::{
     sync::atomic::{AtomicI32, Ordering::SeqCst},
@@ -13,9 +14,12 @@ use mcp_proto::{
     wire::JsonObject,
 };
 use mcp_service::{CallError, Context, Prompt, RegisterError, Resource, Service, Tool};
+use mcp_tokio::http::{EndpointOptions, ExposedHeads, Listener, Policy, RequestHead};
 use schemars::JsonSchema;
 use serde::Deserialize;
 use serde_json::{Map, Value};
+
+const SESSION_ID: &str = "mcp-session-id";
 
 #[derive(Deserialize, JsonSchema)]
 struct Terms {
@@ -66,6 +70,12 @@ async fn long_task(context: Context) -> Result<&'static str, CallError> {
     Ok("ten seconds are over")
 }
 
+/// Returns the id of the session. Over stdio and in 2026-07-28 there is none.
+fn get_session_id(context: Context) -> Option<String> {
+    let head = context.info().extension::<RequestHead>()?;
+    head.header(SESSION_ID).map(str::to_owned)
+}
+
 fn echo(arguments: Map<String, Value>) -> String {
     Value::Object(arguments).to_string()
 }
@@ -79,6 +89,7 @@ pub(crate) fn service() -> Result<Service, RegisterError> {
         .tool(Tool::new("decrement", |it: &Counter| it.add(-1)).description("Subtracts 1"))
         .tool(Tool::new("get_value", |it: &Counter| it.add(0)).description("Returns the value"))
         .tool(Tool::new_async("long_task", long_task).description("Takes ten seconds"))
+        .tool(Tool::new("get_session_id", get_session_id).description("Returns the session"))
         .tool(Tool::new("say_hello", || "hello").description("Says hello"))
         .tool(Tool::with_schema("echo", any_object, echo).description("Returns its arguments"))
         .tool(Tool::new("sum", |it: Terms| it.a + it.b).description("Adds two numbers"))
@@ -98,5 +109,12 @@ pub(crate) fn service() -> Result<Service, RegisterError> {
 #[tokio::main]
 #[allow(dead_code, reason = "a test includes this file")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
-    Ok(mcp_tokio::serve_stdio(&service()?).await?)
+    let Some(address) = std::env::args().nth(1) else {
+        return Ok(mcp_tokio::serve_stdio(&service()?).await?);
+    };
+    let mut options = EndpointOptions::new(Policy::loopback());
+    // The id of a session is exposed only if it is named.
+    options.heads = Some(ExposedHeads::only([SESSION_ID.parse()?]));
+    let listener = Listener::bind(address).await?.endpoint(options);
+    Ok(listener.serve(&service()?).await?)
 }

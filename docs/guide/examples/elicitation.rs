@@ -12,6 +12,7 @@ use serde::Deserialize;
 #[derive(Deserialize, JsonSchema)]
 struct User {
     /// The name to greet
+    #[schemars(length(min = 1, max = 80))]
     name: String,
 }
 

@@ -13,8 +13,9 @@ const REPOSITORY: [&str; 2] = [
     "https://github.com/mcp-proto/mcp-proto/tree/main/",
 ];
 
-/// What the community asks of an SDK to document with an example: see `features.md`.
-const FEATURES: [&str; 52] = [
+/// What the community asks of an SDK to document with an example, and then what this library has beyond that: see
+/// `features.md`.
+const FEATURES: [&str; 78] = [
     "list tools",
     "call a tool",
     "text results",
@@ -67,6 +68,32 @@ const FEATURES: [&str; 52] = [
     "tasks",
     "skills",
     "the core alone",
+    "structured output",
+    "caching hints",
+    "elicitation: URL",
+    "several questions in one round",
+    "both eras from one handler",
+    "subscriptions of 2026-07-28",
+    "shared sessions",
+    "request headers",
+    "authorization: server",
+    "authorization: client",
+    "middleware",
+    "ready-made layers",
+    "metrics",
+    "retries",
+    "events as log messages",
+    "spans of requests",
+    "trace context",
+    "mounted services",
+    "proxies",
+    "`mcpServers` files",
+    "OpenAPI documents",
+    "typed clients by `mcp generate`",
+    "tests with virtual time",
+    "side effects before a question",
+    "dropped log messages",
+    "cancellation in real time",
 ];
 
 fn root() -> PathBuf {
@@ -340,7 +367,7 @@ fn figures_of_the_readme_are_measured() {
         ("instructions per call", 8, 6),
         ("packages linked", 5, 2),
         ("clean build, seconds", 5, 1),
-        ("peak with 64 unanswered MiB, MiB", 8, 5),
+        ("peak memory with 64 MiB of unanswered calls, MiB", 8, 5),
     ];
     let readme = read(&root().join("README.md"));
     let readme = rows(&readme);
@@ -353,36 +380,95 @@ fn figures_of_the_readme_are_measured() {
     }
 }
 
+/// Returns the code of a page or a section: its blocks of Rust.
+fn blocks(lines: &[&str]) -> String {
+    let mut is_code = false;
+    let mut found = String::new();
+    for line in lines {
+        if line.starts_with("```") {
+            is_code = line.starts_with("```rust");
+        } else if is_code {
+            found.extend([line.trim_start_matches("# "), "\n"]);
+        }
+    }
+    found
+}
+
+/// Returns whether code has a name outside of comments: the last part of `Type::method`.
+fn uses(code: &str, name: &str) -> bool {
+    let name = name.rsplit("::").next().unwrap_or(name);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    code.lines().any(|line| {
+        // A URI such as `docs://readme` begins no comment.
+        let is_comment = |at: usize| line[..at].trim_end() != &line[..at] || at == 0;
+        let end = line
+            .match_indices("//")
+            .map(|(at, _)| at)
+            .find(|at| is_comment(*at));
+        let words = line[..end.unwrap_or(line.len())].split(|c| !is_part(c));
+        words.into_iter().any(|word| word == name)
+    })
+}
+
+#[test]
+fn names_are_found_in_code_only() {
+    assert!(uses("    roots.set([root])?; // changed", "Roots::set"));
+    assert!(uses("let uri = \"docs://readme\"; call()", "call"));
+    for code in [
+        "// roots.set(x)",
+        "    x(); // set",
+        "roots.reset()",
+        "set_all()",
+    ] {
+        assert!(!uses(code, "Roots::set"), "{code}");
+    }
+    let page = [
+        "```rust,no_run",
+        "# hidden();",
+        "shown();",
+        "```",
+        "```sh",
+        "other();",
+        "```",
+        "prose();",
+    ];
+    let code = blocks(&page);
+    assert!(uses(&code, "hidden") && uses(&code, "shown"));
+    assert!(!uses(&code, "other") && !uses(&code, "prose"));
+}
+
 #[test]
 fn each_feature_has_a_section_with_code_and_a_program() {
     let text = read(&guide("features.md"));
     let rows: BTreeMap<_, _> = rows(&text)
         .into_iter()
-        .map(|row| (row[0], (row[1], row[2])))
+        .map(|row| (row[0], (row[1], row[2], row[3])))
+        .filter(|(feature, _)| *feature != "feature")
         .collect();
     for feature in FEATURES {
         assert!(rows.contains_key(feature), "{feature} is not in the table");
     }
-    for (feature, (shown, program)) in rows
-        .into_iter()
-        .filter(|(feature, _)| *feature != "feature")
-    {
+    for (feature, (api, shown, program)) in rows {
         let link = links(shown)
             .pop()
             .unwrap_or_else(|| panic!("{feature} has no section"));
         let (page, anchor) = link.split_once('#').unwrap_or((&link, ""));
         let page = read(&guide(page));
-        // A page as a whole, or a section that shows code or refers to the one before.
-        let shown = section(&page, anchor);
-        let has_code = shown.iter().any(|line| line.starts_with("```rust"));
-        let refers = anchor == "several-questions-at-once";
-        assert!(has_code || refers, "{feature}: {link} has no code");
-        assert!(
-            links(program)
-                .pop()
-                .is_some_and(|link| link.ends_with(".rs")),
-            "{feature} has no program"
-        );
+        let shown = blocks(&section(&page, anchor));
+        let program = links(program)
+            .pop()
+            .filter(|link| link.ends_with(".rs"))
+            .unwrap_or_else(|| panic!("{feature} has no program"));
+        let path = program
+            .strip_prefix(REPOSITORY[0])
+            .expect("a file of the repository");
+        let code = read(&root().join(path));
+        let names: Vec<_> = api.split('`').skip(1).step_by(2).collect();
+        assert!(!names.is_empty(), "{feature} names no API");
+        for name in names {
+            assert!(uses(&shown, name), "{feature}: {link} does not use {name}");
+            assert!(uses(&code, name), "{feature}: {path} does not use {name}");
+        }
     }
 }
 
