@@ -107,6 +107,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),
+        Command::CheckRelay { port, token } => Some(check::relay(*port, token)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, against: None, .. } => Some(replay::replay(file, connection.json)),
         Command::Replay { file, against: Some(command), ignore } => {

@@ -1,0 +1,196 @@
+//! The server of a client that starts programs: this program itself, which relays its standard input and output to the
+//! process that judges.
+//!
+//! From the relay to the judge: a line with a token, then pieces with their length (four bytes, the highest first), of
+//! which an empty one is the end of the standard input. From the judge to the relay: bytes for the standard output.
+
+use std::{
+    env,
+    io::{self, Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    process::ExitCode,
+    sync::{
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    thread,
+    time::Duration,
+};
+
+use mcp_driver::http::seed;
+use mcp_proto::codec::LineDecoder;
+
+use super::{inbox::Outbox, link::Arrival};
+use crate::error::Failed;
+
+/// The command of this program that is a relay.
+pub(super) const COMMAND: &str = "check-relay";
+
+/// The longest line that is read.
+const MAX_LINE: usize = 16 << 20;
+
+/// The longest piece of the standard input.
+const PIECE: usize = 64 << 10;
+
+/// How often a client may start its server.
+const MAX_CONNECTIONS: usize = 32;
+
+/// How long a relay may take for its token, and how long a client may leave messages unread.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// The end of the judge.
+#[derive(Debug)]
+pub(super) struct Relay {
+    port: u16,
+    token: String,
+    /// The relay that was started last.
+    current: Arc<Mutex<Option<TcpStream>>>,
+    is_closed: Arc<AtomicBool>,
+}
+
+impl Relay {
+    pub(super) fn bind(outbox: Outbox) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let token = format!("{:016x}{:016x}", seed(), seed());
+        let current = Arc::new(Mutex::new(None));
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let relay = Self { port, token: token.clone(), current: current.clone(), is_closed: is_closed.clone() };
+        let accept = move || {
+            for socket in listener.incoming().take(MAX_CONNECTIONS) {
+                if is_closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (Ok(socket), token, current, outbox) = (socket, token.clone(), current.clone(), outbox.clone())
+                else {
+                    continue;
+                };
+                let serve = move || {
+                    // What is wrong with a connection shows in what is missing.
+                    let _ = receive(socket, &token, &current, &outbox);
+                };
+                if thread::Builder::new().name("relay".into()).spawn(serve).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("relays".into()).spawn(accept)?;
+        Ok(relay)
+    }
+
+    /// Returns the command line of the server.
+    pub(super) fn command(&self) -> io::Result<Vec<String>> {
+        let program = env::current_exe()?;
+        let program = program.to_str().ok_or_else(|| io::Error::other("the path of this program is not UTF-8"))?;
+        Ok([program, COMMAND, &self.port.to_string(), &self.token].map(str::to_owned).to_vec())
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        match &*current {
+            Some(socket) => (&mut &*socket).write_all(bytes),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Ends the server that runs.
+    pub(super) fn end(&self) {
+        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if let Some(socket) = &*current {
+            let _ = socket.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        if let Some(socket) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)));
+    }
+}
+
+/// Receives the pieces of a relay.
+fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Option<TcpStream>>, outbox: &Outbox) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut given = vec![0; token.len() + 1];
+    socket.read_exact(&mut given)?;
+    if given != format!("{token}\n").as_bytes() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    socket.set_read_timeout(None)?;
+    let last = current.lock().unwrap_or_else(PoisonError::into_inner).replace(socket.try_clone()?);
+    drop(last);
+    if !outbox.send(Arrival::Connected) {
+        return Ok(());
+    }
+    let mut decoder = LineDecoder::new(MAX_LINE);
+    let mut piece = vec![0; PIECE];
+    let mut is_clean = false;
+    loop {
+        let mut header = [0; 4];
+        if socket.read_exact(&mut header).is_err() {
+            break;
+        }
+        let len = u32::from_be_bytes(header) as usize;
+        if len == 0 || len > PIECE {
+            is_clean = len == 0;
+            break;
+        }
+        if socket.read_exact(&mut piece[..len]).is_err() {
+            break;
+        }
+        if !feed(&mut decoder, &piece[..len], outbox) {
+            return Ok(());
+        }
+    }
+    outbox.send(Arrival::InputEnd { is_clean });
+    Ok(())
+}
+
+/// Cuts a piece into lines. Returns whether they will be read.
+fn feed(decoder: &mut LineDecoder, piece: &[u8], outbox: &Outbox) -> bool {
+    decoder.feed(piece);
+    while let Some(frame) = decoder.next_frame() {
+        // A line that is too long is cut, so that it is no JSON.
+        if !outbox.send(Arrival::Line(frame.bytes().to_vec())) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Relays the standard input and output to the judge at a port, until one of them ends.
+pub(crate) fn relay(port: u16, token: &str) -> Result<ExitCode, Failed> {
+    let failed = |error: io::Error| Failed::ended(format!("the process that judges is not there: {error}"));
+    let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
+    socket.set_nodelay(true).map_err(failed)?;
+    socket.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
+    let to_judge = socket.try_clone().map_err(failed)?;
+    thread::Builder::new().name("input".into()).spawn(move || send_input(to_judge))?;
+    let mut output = io::stdout().lock();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match socket.read(&mut piece) {
+            Ok(0) | Err(_) => return Ok(ExitCode::SUCCESS),
+            Ok(len) => output.write_all(&piece[..len]).and_then(|()| output.flush())?,
+        }
+    }
+}
+
+fn send_input(mut socket: TcpStream) {
+    let mut input = io::stdin().lock();
+    let mut piece = vec![0; PIECE];
+    while let Ok(len) = input.read(&mut piece) {
+        let header = u32::try_from(len).unwrap_or_default().to_be_bytes();
+        let sent = socket.write_all(&header).and_then(|()| socket.write_all(&piece[..len]));
+        if len == 0 || sent.is_err() {
+            break;
+        }
+    }
+}
