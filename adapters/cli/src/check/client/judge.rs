@@ -226,7 +226,7 @@ impl Stage {
     /// Judges that the input of the server was closed before it was ended.
     pub(super) fn take_end(&mut self, is_clean: bool) {
         self.see("end of input");
-        if !is_clean {
+        if !is_clean && !self.session.is_over {
             let rule = if self.script.is_modern { "M-STDIO-015" } else { "STDIO-011" };
             self.notice(rule, "the server is ended", "its standard input was open");
         }

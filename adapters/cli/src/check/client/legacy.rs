@@ -55,6 +55,7 @@ pub(super) const CHECKS: &[Check] = &[
 
 fn initialized(stage: &mut Stage) -> Verdict {
     let initialize = stage.initialize()?;
+    stage.settle()?;
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
     let mut early = None;
@@ -86,6 +87,7 @@ fn initialized(stage: &mut Stage) -> Verdict {
 fn answer_with(stage: &mut Stage, version: &'static str) -> Result<Option<String>, Outcome> {
     stage.script = Script { version: Some(version), ..Script::default() };
     let initialize = stage.initialize()?;
+    stage.settle()?;
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
     match stage.wait(deadline, |it| it.method() == "notifications/initialized" || it.is_call())? {
@@ -396,7 +398,7 @@ fn server_end(stage: &mut Stage) -> Verdict {
     if stage.held.is_none() {
         return not_reachable("the client does not call a method");
     }
-    stage.link.end_server();
+    stage.end_server();
     let deadline = stage.deadline(stage.timeout);
     match stage.wait(deadline, |it| it.method() == "initialize" || answers::claim(&it.value).is_some())? {
         Wait::Silence => failed("the client waits for a response of a server that has ended"),

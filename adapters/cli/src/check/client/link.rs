@@ -49,6 +49,8 @@ pub(super) trait Link {
     fn start(&mut self) -> io::Result<()>;
     /// Ends the client.
     fn stop(&mut self);
+    /// Hides the error output of the client from now on.
+    fn hide(&mut self) {}
     /// The time. Silence of a client of a test takes none.
     fn now(&self) -> Instant;
     /// Waits for what comes next.

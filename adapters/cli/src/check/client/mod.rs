@@ -17,6 +17,8 @@ mod passive;
 mod process;
 mod relay;
 mod run;
+#[cfg(test)]
+mod selftest;
 mod session;
 mod stage;
 mod web;
@@ -63,14 +65,13 @@ pub(super) fn check(command: &str, options: &CheckOptions, connection: &Connecti
 }
 
 fn judge(
-    mut client: Client,
+    client: Client,
     name: &str,
     timeout: Duration,
     options: &CheckOptions,
     connection: &ConnectionOptions,
 ) -> Result<ExitCode, Failed> {
     let eras = eras(connection);
-    client.try_start(name)?;
     let mut stage = Stage::new(Box::new(client), timeout);
     run::reach(&mut stage);
     let is_there = |era: &Era| match era {

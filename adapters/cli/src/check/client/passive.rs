@@ -28,7 +28,6 @@ pub(super) const CHECKS: &[Check] = &[
     legacy("result-object", "Results are objects", &["BASE-017"], passive).needs("response"),
     legacy("error-object", "Errors have an integer code and a text", &["BASE-011"], passive).needs("error"),
     legacy("no-batches", "No batches from 2025-06-18 on", &["BATCH-012"], passive).since("2025-06-18"),
-    legacy("revision", "Only methods of the revision", &["LIFE-020"], passive).since("2025-06-18"),
     legacy("cancellation", "Cancellations name requests in flight", &["CANC-001", "CANC-004", "CANC-005"], passive)
         .needs(CANCELLED),
     legacy("progress", "Progress names tokens in use, and grows", &["PROG-004", "PROG-007", "PROG-009"], passive)

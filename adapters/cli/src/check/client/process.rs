@@ -14,7 +14,6 @@ use super::{
 };
 #[cfg(unix)]
 use crate::check::process::{kill_group, lock_group, pid};
-use crate::error::Failed;
 
 /// How often it is looked whether the process runs.
 const TICK: Duration = Duration::from_millis(20);
@@ -91,13 +90,6 @@ impl Client {
     pub(super) const fn new(start: Start) -> Self {
         Self { start, running: None }
     }
-
-    /// Fails if the program cannot be started.
-    pub(super) fn try_start(&mut self, name: &str) -> Result<(), Failed> {
-        let outcome = self.start().map_err(|error| Failed::start(name, &error));
-        self.stop();
-        outcome
-    }
 }
 
 impl Link for Client {
@@ -140,6 +132,10 @@ impl Link for Client {
 
     fn stop(&mut self) {
         self.running = None;
+    }
+
+    fn hide(&mut self) {
+        self.start.is_shown = false;
     }
 
     fn now(&self) -> Instant {

@@ -36,6 +36,8 @@ pub(super) fn reach(stage: &mut Stage) {
             && stage.ask("ping", &Value::Null).is_ok_and(|response| response["result"].is_object());
         stage.end();
     }
+    // The other runs would show the same again.
+    stage.link.hide();
 }
 
 /// Serves the client until it is idle, or for a limited time.
@@ -66,6 +68,7 @@ fn plain(stage: &mut Stage) -> Verdict {
         stage.facts.ends.insert(era, code);
     }
     let calls = std::mem::take(&mut stage.calls);
+    let has_calls = !calls.is_empty();
     stage.facts.calls.insert(era, calls);
     let how = ended.map_or_else(String::new, |code| format!(", and ends{}", exit(code)));
     match era {
@@ -74,7 +77,7 @@ fn plain(stage: &mut Stage) -> Verdict {
             Ok(())
         }
         Era::Modern => not_applicable(format!("the client sends no request of 2026-07-28{how}")),
-        Era::Legacy if stage.session.is_ready => {
+        Era::Legacy if stage.session.is_ready || has_calls && stage.session.version.is_some() => {
             let initialize = stage.session.initialize.as_deref().unwrap_or_default();
             let request: Value = serde_json::from_str(initialize).unwrap_or_default();
             stage.facts.legacy = Some(request["params"].clone());

@@ -31,6 +31,8 @@ pub(super) struct Session {
     /// The stream of GET.
     pub(super) get: Option<u64>,
     pub(super) is_deleted: bool,
+    /// Whether the server has ended.
+    pub(super) is_over: bool,
     /// Progress tokens of requests without an answer, by the ids of the requests.
     pub(super) tokens: HashMap<String, String>,
     pub(super) judge: Option<Judge>,
@@ -223,6 +225,9 @@ impl Stage {
         }
         match serde_json::from_slice::<Value>(&request.body) {
             Ok(value) if value.is_object() || value.is_array() => {
+                if value.is_array() && self.script.is_modern && self.session.is_modern {
+                    self.judge_body(&body);
+                }
                 let exchange = Some(request.exchange);
                 let message = Message { value, text: body, exchange, headers: request.headers };
                 self.judge_post(&message);

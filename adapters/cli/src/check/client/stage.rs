@@ -29,6 +29,9 @@ const QUIET: Duration = Duration::from_secs(2);
 /// How long a client that has closed its connection may take to end, or to open another one.
 const LEAVE: Duration = Duration::from_secs(2);
 
+/// How long messages that the client has sent before an answer may take.
+const SETTLE: Duration = Duration::from_millis(200);
+
 /// A message of the client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Message {
@@ -243,7 +246,7 @@ impl Stage {
             Arrival::InputEnd { is_clean } => {
                 self.take_end(is_clean);
                 self.left = Some(self.link.now());
-                self.link.end_server();
+                self.end_server();
                 Ok(Step::Other)
             }
             Arrival::Request(request) => {
@@ -321,6 +324,12 @@ impl Stage {
             Wait::Silence => not_reachable("the client does not send initialize"),
             Wait::Ended(code) => not_reachable(format!("the client ends before initialize{}", exit(code))),
         }
+    }
+
+    /// Answers what the client has sent before it has the answer that follows.
+    pub(super) fn settle(&mut self) -> Verdict {
+        let deadline = self.deadline(SETTLE);
+        self.wait(deadline, |_| false).map(|_| ())
     }
 
     /// Opens a session.
@@ -406,7 +415,9 @@ impl Stage {
     /// Waits for the response to a request.
     pub(super) fn response(&mut self, id: &Value, method: &str) -> Result<Value, Outcome> {
         let deadline = self.deadline(self.timeout);
-        match self.wait(deadline, Message::is_response)? {
+        // An error without an id may be about something before.
+        let is_it = |it: &Message| it.is_response() && !(it.value["id"].is_null() && it.value.get("error").is_some());
+        match self.wait(deadline, is_it)? {
             Wait::Message(message) => {
                 self.serve(&message);
                 if message.value["id"] == *id {
@@ -477,6 +488,12 @@ impl Stage {
             alter(request, &mut answer);
         }
         Some(answer)
+    }
+
+    /// Ends the server, as if its process had ended.
+    pub(super) fn end_server(&mut self) {
+        self.session.is_over = true;
+        self.link.end_server();
     }
 
     /// Accepts a message without an answer.

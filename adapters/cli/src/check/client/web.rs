@@ -182,8 +182,8 @@ fn resume(stage: &mut Stage) -> Result<Option<(HttpRequest, Duration)>, Outcome>
     stage.hold()?;
     let exchange = held_exchange(stage)?;
     stage.stream_bytes(exchange, &format!("id: {LAST_EVENT}\nretry: {}\ndata: \n\n", RETRY.as_millis()));
-    stage.link.finish(exchange);
     let start: Instant = stage.link.now();
+    stage.link.finish(exchange);
     let deadline = stage.deadline(stage.timeout.max(RETRY * 3));
     loop {
         match stage.step(deadline)? {
