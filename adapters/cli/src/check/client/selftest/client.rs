@@ -136,7 +136,8 @@ impl Client {
             let token = if self.has("same token") { json!("one") } else { json!(self.next) };
             params["_meta"]["progressToken"] = token;
         }
-        let message = json!({"jsonrpc": "2.0", "id": self.next, "method": method, "params": params});
+        let id = if self.has("text ids") { json!(format!("\u{e4} {}", self.next)) } else { json!(self.next) };
+        let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.pending = Some(message.clone());
         self.send(message);
     }

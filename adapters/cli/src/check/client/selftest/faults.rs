@@ -332,7 +332,8 @@ const MODERN: &[Fault] = &[
     flag("result-type-missing", Http, Full, "needs resultType"),
     flag("modern-unknown-notification", Stdio, Full, "strict notifications"),
     flag("modern-unknown-progress", Http, Full, "strict progress"),
-    flag("server-request", Stdio, Full, "answers requests").also(&["modern-no-responses"]),
+    flag("server-request", Stdio, Full, "answers requests"),
+    flag("server-request", Http, Full, "answers requests"),
     out("state-echo", Stdio, Full, |message| {
         if let Some(state) = message["params"]["requestState"].as_str() {
             message["params"]["requestState"] = json!(state.trim());
@@ -371,7 +372,9 @@ const MODERN: &[Fault] = &[
         instead(message, wrong);
     })
     .also(&["meta-version"]),
-    flag("modern-no-responses", Http, Full, "answers requests").also(&["server-request"]),
+    out("modern-no-responses", Http, Full, |message| {
+        instead(message, json!({"jsonrpc": "2.0", "id": 2, "result": {}}))
+    }),
     out("modern-notifications", Stdio, Full, |message| {
         instead(message, json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
     }),

@@ -119,3 +119,138 @@ fn levels_are_those_of_the_tables() {
     }
     assert!(ids.len() > 100, "{}", ids.len());
 }
+
+/// Runs one check against a client that does what it may do.
+fn tolerated(place: Place, profile: Profile, spoil: Spoil) {
+    let findings = judge(place, profile, spoil, &[Era::Modern, Era::Legacy]);
+    let found = found(&findings);
+    let why: Vec<_> = findings.iter().filter(|it| found.contains(it.check.id)).collect();
+    assert!(why.is_empty(), "{why:#?}");
+    assert!(findings.iter().filter(|it| it.word() == "passed").count() > 25, "the client is reached");
+}
+
+#[test]
+fn questions_may_be_refused() {
+    for place in [Place::Stdio, Place::Http] {
+        // A person declines, or the program has no answer.
+        tolerated(
+            place,
+            Profile::Sessions,
+            Spoil::Out(|message| {
+                if message["result"]["model"].is_string() || message["result"]["roots"].is_array() {
+                    let error = serde_json::json!({"code": -1, "message": "User rejected the request"});
+                    *message = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "error": error});
+                }
+                if message["result"]["action"].is_string() {
+                    message["result"] = serde_json::json!({"action": "cancel"});
+                }
+            }),
+        );
+    }
+}
+
+#[test]
+fn questions_may_wait_for_a_person() {
+    tolerated(
+        Place::Http,
+        Profile::Sessions,
+        Spoil::Out(|message| {
+            if message["result"]["model"].is_string() || message["result"]["action"].is_string() {
+                *message = serde_json::Value::Null;
+            }
+        }),
+    );
+}
+
+#[test]
+fn responses_and_headers_may_be_unusual() {
+    // Unknown members, metadata, and errors with data.
+    tolerated(
+        Place::Stdio,
+        Profile::Full,
+        Spoil::Out(|message| {
+            if message["result"].is_object() {
+                message["result"]["_meta"] = serde_json::json!({"example.com/a": 1});
+                message["more"] = serde_json::json!(true);
+            }
+            if message["error"].is_object() {
+                message["error"]["data"] = serde_json::json!(["any"]);
+            }
+        }),
+    );
+    tolerated(
+        Place::Http,
+        Profile::Full,
+        Spoil::Http(|_, request| {
+            for (name, value) in &mut request.headers {
+                if name == "Accept" && request.method == "POST" {
+                    *value = "TEXT/Event-Stream;q=0.9 , application/JSON, */*".to_owned();
+                }
+                if name == "Content-Type" {
+                    *value = "application/json; charset=utf-8".to_owned();
+                }
+                *name = name.to_ascii_uppercase();
+            }
+        }),
+    );
+}
+
+#[test]
+fn ids_may_be_texts() {
+    tolerated(Place::Stdio, Profile::Plain, Spoil::Flag("text ids"));
+    tolerated(Place::Http, Profile::Full, Spoil::Flag("text ids"));
+}
+
+/// A client that writes without an end.
+struct Flood {
+    memory: Memory,
+    lines: usize,
+}
+
+impl Link for Flood {
+    fn is_http(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self) -> std::io::Result<()> {
+        self.memory.start()
+    }
+
+    fn stop(&mut self) {}
+
+    fn now(&self) -> std::time::Instant {
+        // Each line takes some time.
+        self.memory.now() + Duration::from_millis(u64::try_from(self.lines).unwrap_or_default())
+    }
+
+    fn next(&mut self, timeout: Duration) -> super::link::Arrival {
+        match self.memory.next(Duration::ZERO) {
+            super::link::Arrival::Silence if !timeout.is_zero() => {
+                self.lines += 1;
+                super::link::Arrival::Line(br#"{"jsonrpc":"2.0","method":"notifications/flood"}"#.to_vec())
+            }
+            other => other,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<()> {
+        self.memory.write(bytes)
+    }
+
+    fn end_server(&mut self) {}
+    fn respond(&mut self, _: u64, _: super::link::HttpReply) {}
+    fn stream(&mut self, _: u64, _: &[u8]) {}
+    fn finish(&mut self, _: u64) {}
+}
+
+#[test]
+fn floods_do_not_extend_the_time() {
+    // It responds to no ping, and never falls silent.
+    let memory = Memory::new(Profile::Quiet, Spoil::Flag("no pings"));
+    let mut stage = Stage::new(Box::new(Flood { memory, lines: 0 }), Duration::from_millis(200));
+    reach(&mut stage);
+    let only = ["ping", "unknown-method", "late-response"].map(str::to_owned);
+    let findings = run(&mut stage, &[Era::Legacy], &only, |_| {});
+    let words: Vec<_> = findings.iter().map(|it| it.word()).collect();
+    assert_eq!(words, ["failed", "passed", "not reachable"], "{findings:#?}");
+}
