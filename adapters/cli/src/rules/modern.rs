@@ -68,6 +68,10 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "A notification with an unknown method is ignored without any reply and without closing the connection.",
     ),
     (
+        "M-BASE-057",
+        "A JSON-RPC request that arrives from a modern server is not executed, because servers do not initiate requests.",
+    ),
+    (
         "M-CACHE-001",
         "Complete results of server/discover, tools/list, prompts/list, resources/list, resources/templates/list and resources/read have `ttlMs` and `cacheScope`.",
     ),

@@ -56,6 +56,7 @@ pub(super) const CHECKS: &[Check] = &[
 fn initialized(stage: &mut Stage) -> Verdict {
     let initialize = stage.initialize()?;
     stage.settle()?;
+    ensure(!stage.session.is_ready, || "notifications/initialized comes before the answer".into())?;
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
     let mut early = None;
