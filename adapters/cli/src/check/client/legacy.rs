@@ -45,6 +45,7 @@ pub(super) const CHECKS: &[Check] = &[
         .since("2025-11-25")
         .stdio(),
     legacy("unknown-response", "A response to no request is ignored", &["CANC-011", "CANC-012"], unknown_response)
+        .stdio()
         .should(),
     legacy("late-response", "A response after its cancellation is ignored", &["CANC-011"], late_response).should(),
     legacy("parse-error", "Lines after one that is no JSON are read", &["STDIO-017"], parse_error).stdio().should(),

@@ -36,7 +36,6 @@ pub(super) const CHECKS: &[Check] = &[
     modern("modern-cursor", "Cursors are returned as they are", &["M-PAGE-003"], calls::cursor),
     modern("modern-empty-cursor", "An empty cursor is no end", &["M-PAGE-004"], empty_cursor),
     modern("modern-open-results", "Unknown members of results are accepted", &["M-BASE-015"], calls::open_results),
-    modern("result-type-missing", "A result without resultType is complete", &["M-BASE-014"], no_result_type).should(),
     modern("modern-unknown-notification", "An unknown notification is ignored", &["M-BASE-056"], unknown_notification)
         .should(),
     modern("modern-unknown-progress", "Progress without a request is ignored", &["M-PROG-012"], unknown_progress)
@@ -193,18 +192,6 @@ fn empty_cursor(stage: &mut Stage) -> Verdict {
         Wait::Message(_) => Ok(()),
         Wait::Silence | Wait::Ended(_) => failed(format!("{method} is not called with the empty cursor")),
     }
-}
-
-// The rule is about older servers, so that it is a warning in a connection of 2026-07-28.
-fn no_result_type(stage: &mut Stage) -> Verdict {
-    stage.script.alter = Some(|_, answer| {
-        if let Some(result) = answer.get_mut("result").and_then(Value::as_object_mut) {
-            result.remove("resultType");
-        }
-    });
-    stage.hold()?;
-    stage.release();
-    stage.goes_on_without_ping()
 }
 
 fn unknown_notification(stage: &mut Stage) -> Verdict {

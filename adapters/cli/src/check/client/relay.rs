@@ -10,8 +10,9 @@ use std::{
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
     process::ExitCode,
     sync::{
-        Arc, Mutex, PoisonError,
+        Arc, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
     },
     thread,
     time::Duration,
@@ -19,6 +20,8 @@ use std::{
 
 use mcp_driver::http::seed;
 use mcp_proto::codec::LineDecoder;
+#[cfg(unix)]
+use signal_hook::{consts::SIGTERM, iterator::Signals};
 
 use super::{inbox::Outbox, link::Arrival};
 use crate::error::Failed;
@@ -38,14 +41,31 @@ const MAX_CONNECTIONS: usize = 32;
 /// How long a relay may take for its token, and how long a client may leave messages unread.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long the end of the input may take after a signal.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(500);
+
 /// The end of the judge.
 #[derive(Debug)]
 pub(super) struct Relay {
     port: u16,
     token: String,
-    /// The relay that was started last.
-    current: Arc<Mutex<Option<TcpStream>>>,
+    current: Arc<Mutex<Current>>,
     is_closed: Arc<AtomicBool>,
+}
+
+/// The relay that was started last.
+#[derive(Debug, Default)]
+struct Current {
+    socket: Option<TcpStream>,
+    /// How many relays there were.
+    number: usize,
+    /// Whether the judge has ended it.
+    is_ended: bool,
+}
+
+fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Relay {
@@ -53,7 +73,7 @@ impl Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let token = format!("{:016x}{:016x}", seed(), seed());
-        let current = Arc::new(Mutex::new(None));
+        let current = Arc::new(Mutex::new(Current::default()));
         let is_closed = Arc::new(AtomicBool::new(false));
         let relay = Self { port, token: token.clone(), current: current.clone(), is_closed: is_closed.clone() };
         let accept = move || {
@@ -86,8 +106,7 @@ impl Relay {
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        match &*current {
+        match &lock(&self.current).socket {
             Some(socket) => (&mut &*socket).write_all(bytes),
             None => Err(io::ErrorKind::NotConnected.into()),
         }
@@ -95,8 +114,9 @@ impl Relay {
 
     /// Ends the server that runs.
     pub(super) fn end(&self) {
-        let current = self.current.lock().unwrap_or_else(PoisonError::into_inner);
-        if let Some(socket) = &*current {
+        let mut current = lock(&self.current);
+        current.is_ended = true;
+        if let Some(socket) = &current.socket {
             let _ = socket.shutdown(Shutdown::Write);
         }
     }
@@ -105,7 +125,7 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
-        if let Some(socket) = self.current.lock().unwrap_or_else(PoisonError::into_inner).take() {
+        if let Some(socket) = lock(&self.current).socket.take() {
             let _ = socket.shutdown(Shutdown::Both);
         }
         // Wakes the thread that accepts.
@@ -114,7 +134,7 @@ impl Drop for Relay {
 }
 
 /// Receives the pieces of a relay.
-fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Option<TcpStream>>, outbox: &Outbox) -> io::Result<()> {
+fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Current>, outbox: &Outbox) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
@@ -124,8 +144,12 @@ fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Option<TcpStream>
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     socket.set_read_timeout(None)?;
-    let last = current.lock().unwrap_or_else(PoisonError::into_inner).replace(socket.try_clone()?);
-    drop(last);
+    let number = {
+        let mut current = lock(current);
+        current.socket = Some(socket.try_clone()?);
+        (current.number, current.is_ended) = (current.number + 1, false);
+        current.number
+    };
     if !outbox.send(Arrival::Connected) {
         return Ok(());
     }
@@ -145,10 +169,18 @@ fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Option<TcpStream>
         if socket.read_exact(&mut piece[..len]).is_err() {
             break;
         }
-        if !feed(&mut decoder, &piece[..len], outbox) {
+        // What is left of a server that the client has replaced does not concern the new one.
+        if lock(current).number != number || !feed(&mut decoder, &piece[..len], outbox) {
             return Ok(());
         }
     }
+    let is_clean = {
+        let current = lock(current);
+        if current.number != number {
+            return Ok(());
+        }
+        is_clean || current.is_ended
+    };
     outbox.send(Arrival::InputEnd { is_clean });
     Ok(())
 }
@@ -172,7 +204,12 @@ pub(crate) fn relay(port: u16, token: &str) -> Result<ExitCode, Failed> {
     socket.set_nodelay(true).map_err(failed)?;
     socket.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
     let to_judge = socket.try_clone().map_err(failed)?;
-    thread::Builder::new().name("input".into()).spawn(move || send_input(to_judge))?;
+    let (ended, input_end) = mpsc::channel();
+    thread::Builder::new().name("input".into()).spawn(move || {
+        send_input(to_judge);
+        let _ = ended.send(());
+    })?;
+    wait_on_signals(input_end)?;
     let mut output = io::stdout().lock();
     let mut piece = vec![0; PIECE];
     loop {
@@ -181,6 +218,24 @@ pub(crate) fn relay(port: u16, token: &str) -> Result<ExitCode, Failed> {
             Ok(len) => output.write_all(&piece[..len]).and_then(|()| output.flush())?,
         }
     }
+}
+
+/// Ends on SIGTERM, but lets the end of the input be relayed that came just before: whether there was one is judged.
+#[cfg(unix)]
+fn wait_on_signals(input_end: Receiver<()>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM])?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            let _ = input_end.recv_timeout(LAST);
+            std::process::exit(128 + SIGTERM);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ())
+}
+
+#[cfg(not(unix))]
+fn wait_on_signals(_: Receiver<()>) -> io::Result<()> {
+    Ok(())
 }
 
 fn send_input(mut socket: TcpStream) {
