@@ -249,3 +249,41 @@ fn send_input(mut socket: TcpStream) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::client::inbox::inbox;
+
+    #[test]
+    fn only_relays_with_the_token_are_read() {
+        let (outbox, inbox) = inbox();
+        let relay = Relay::bind(outbox).expect("a relay");
+        let connect = |token: &str, bytes: &[u8]| {
+            let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port)).expect("a connection");
+            socket.write_all(format!("{token}\n").as_bytes()).expect("it is written");
+            socket.write_all(bytes).expect("it is written");
+            socket
+        };
+        let mut wrong = connect(&"0".repeat(relay.token.len()), b"\0\0\0\x02a\n\0\0\0\0");
+        // It is closed. With unread bytes this may be an error.
+        assert!(!matches!(wrong.read(&mut [0]), Ok(1)));
+        let mut next = || inbox.recv(PATIENCE);
+        let mut first = connect(&relay.token, b"\0\0\0\x03a\nb\0\0\0\x01\n\0\0\0\0");
+        assert_eq!(next(), Some(Arrival::Connected));
+        assert_eq!(next(), Some(Arrival::Line(b"a".to_vec())));
+        assert_eq!(next(), Some(Arrival::Line(b"b".to_vec())));
+        assert_eq!(next(), Some(Arrival::InputEnd { is_clean: true }));
+        relay.write(b"x\n").expect("it is written");
+        relay.end();
+        let mut output = String::new();
+        first.read_to_string(&mut output).expect("the end");
+        assert_eq!(output, "x\n");
+        // Without the end of the input, the relay was killed.
+        let second = connect(&relay.token, b"\0\0\0\x02c\n");
+        assert_eq!(next(), Some(Arrival::Connected));
+        assert_eq!(next(), Some(Arrival::Line(b"c".to_vec())));
+        drop(second);
+        assert_eq!(next(), Some(Arrival::InputEnd { is_clean: false }));
+    }
+}
