@@ -94,6 +94,7 @@ pub(crate) fn run(
         | Command::Replay { .. }
         | Command::Trace { .. }
         | Command::Check(_)
+        | Command::CheckRelay { .. }
         | Command::New(_)
         | Command::Man { .. }
         | Command::Completions { .. } => {}

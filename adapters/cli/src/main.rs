@@ -13,7 +13,6 @@ mod commands;
 mod error;
 mod generate;
 mod host;
-mod http_rules;
 mod inspect;
 mod markup;
 mod messages;
@@ -124,6 +123,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),
+        Command::CheckRelay { port, token } => Some(check::relay(*port, token)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, step: true, .. } if connection.json => {
             Some(Err(Failed::usage(format!("{}: --step has no output in JSON", file.display()))))

@@ -293,6 +293,9 @@ pub(crate) enum Command {
     /// Each check sends exact bytes and judges those that come back. Rules that are MUST fail, rules that are SHOULD
     /// warn. No tool is called. Exit code 1: a check failed.
     Check(CheckOptions),
+    /// Relays the standard input and output of a server to the program that judges its client.
+    #[command(hide = true)]
+    CheckRelay { port: u16, token: String },
     /// Creates a project in a new folder: a server, or a client, that builds and passes its own test.
     New(NewOptions),
     /// Writes the man pages of this program into a folder.
@@ -371,8 +374,15 @@ impl AdapterOption {
 #[derive(Debug, Args)]
 pub(crate) struct CheckOptions {
     /// The server.
-    #[arg(required_unless_present = "list")]
+    #[arg(required_unless_present_any = ["list", "client"])]
     pub(crate) target: Option<String>,
+    /// Judges the client that this command line starts, instead of a server.
+    ///
+    /// It is started anew for each check, with a server of this program. `{url}` in a word is the URL of the server.
+    /// `{server}` is the command of a server for the client to start, as several words, and `{command}` is the same as one
+    /// word. Without any of them, the URL is the last argument.
+    #[arg(long, value_name = "COMMAND", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["target", "hostile"])]
+    pub(crate) client: Option<String>,
     /// Runs only this check, or the checks of this rule, such as BASE-022.
     #[arg(long = "only", value_name = "CHECK")]
     pub(crate) only: Vec<String>,
@@ -430,6 +440,7 @@ impl Command {
             | Self::Replay { .. }
             | Self::Trace { .. }
             | Self::Check(_)
+            | Self::CheckRelay { .. }
             | Self::New(_)
             | Self::Man { .. }
             | Self::Completions { .. } => None,

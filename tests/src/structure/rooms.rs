@@ -114,7 +114,7 @@ pub const CRATES: [Crate; 8] = [
         name: "mcp-cli",
         folder: "adapters/cli",
         rooms: &[
-            &["error", "http_rules", "text"],
+            &["error", "text"],
             &["options"],
             &["arguments", "markup", "rules", "show"],
             &["record"],

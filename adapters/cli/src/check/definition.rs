@@ -1,5 +1,7 @@
 //! What a check is: a row of the catalogue.
 
+use std::ops::Deref;
+
 use super::{era::Era, outcome::Verdict, probe::Probe};
 
 /// The transport of a rule.
@@ -19,9 +21,9 @@ pub(super) enum Level {
     Should,
 }
 
-/// A row of the catalogue.
-#[derive(Debug)]
-pub(super) struct Check {
+/// What a report tells about a check.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Row {
     pub(super) id: &'static str,
     /// What holds if it passes.
     pub(super) title: &'static str,
@@ -32,14 +34,37 @@ pub(super) struct Check {
     pub(super) on: On,
     /// The first revision with sessions that has the rule.
     pub(super) since: &'static str,
-    /// The capability of the server that it needs.
+    /// The capability of the server, or the method of the client, that it needs.
     pub(super) needs: Option<&'static str>,
     /// Only with `--hostile`.
     pub(super) is_hostile: bool,
+}
+
+/// A row of the catalogue.
+#[derive(Debug)]
+pub(super) struct Check {
+    pub(super) row: Row,
     pub(super) run: fn(&mut Probe) -> Verdict,
 }
 
-type Rules = &'static [&'static str];
+impl Deref for Check {
+    type Target = Row;
+
+    fn deref(&self) -> &Row {
+        &self.row
+    }
+}
+
+pub(super) type Rules = &'static [&'static str];
+
+/// Returns the row of a check of rules that are MUST.
+pub(super) const fn row(id: &'static str, title: &'static str, rules: Rules, era: Era) -> Row {
+    let since = match era {
+        Era::Legacy => "2024-11-05",
+        Era::Modern => "",
+    };
+    Row { id, title, rules, level: Level::Must, era, on: On::Any, since, needs: None, is_hostile: false }
+}
 
 /// Returns a check of rules that are MUST, for sessions.
 pub(super) const fn legacy(
@@ -48,8 +73,7 @@ pub(super) const fn legacy(
     rules: Rules,
     run: fn(&mut Probe) -> Verdict,
 ) -> Check {
-    let (level, era, on) = (Level::Must, Era::Legacy, On::Any);
-    Check { id, title, rules, level, era, on, since: "2024-11-05", needs: None, is_hostile: false, run }
+    Check { row: row(id, title, rules, Era::Legacy), run }
 }
 
 /// Returns a check of rules that are MUST, for 2026-07-28.
@@ -59,38 +83,37 @@ pub(super) const fn modern(
     rules: Rules,
     run: fn(&mut Probe) -> Verdict,
 ) -> Check {
-    let (level, era, on) = (Level::Must, Era::Modern, On::Any);
-    Check { id, title, rules, level, era, on, since: "", needs: None, is_hostile: false, run }
+    Check { row: row(id, title, rules, Era::Modern), run }
 }
 
 impl Check {
     pub(super) const fn should(mut self) -> Self {
-        self.level = Level::Should;
+        self.row.level = Level::Should;
         self
     }
 
     pub(super) const fn stdio(mut self) -> Self {
-        self.on = On::Stdio;
+        self.row.on = On::Stdio;
         self
     }
 
     pub(super) const fn http(mut self) -> Self {
-        self.on = On::Http;
+        self.row.on = On::Http;
         self
     }
 
     pub(super) const fn since(mut self, revision: &'static str) -> Self {
-        self.since = revision;
+        self.row.since = revision;
         self
     }
 
     pub(super) const fn needs(mut self, capability: &'static str) -> Self {
-        self.needs = Some(capability);
+        self.row.needs = Some(capability);
         self
     }
 
     pub(super) const fn hostile(mut self) -> Self {
-        self.is_hostile = true;
+        self.row.is_hostile = true;
         self
     }
 }

@@ -3,6 +3,7 @@
 //! `catalogue` has the checks, `run` runs them with a `probe`, and `report` writes what they found.
 
 mod catalogue;
+mod client;
 mod completion;
 mod definition;
 mod era;
@@ -24,11 +25,12 @@ mod wire;
 
 use std::{env, fs, path::Path, process::ExitCode, time::Duration};
 
+pub(crate) use client::relay;
 use era::Era;
 use mcp_service::config::{ServerConfig, ServersConfig};
 use probe::{HostileLimits, Probe, Wire};
 use process::{Process, Start};
-use report::Report;
+use report::{Party, Report};
 use run::Selection;
 use socket::Address;
 
@@ -46,13 +48,13 @@ const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Judges a server. The exit code is 1 if a check failed, with `--strict` also if one warned.
 pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> Result<ExitCode, Failed> {
-    let eras: &[Era] = match connection.era {
-        Some(EraOption::Legacy) => &[Era::Legacy],
-        Some(EraOption::Modern) => &[Era::Modern],
-        Some(EraOption::Any) | None => &[Era::Modern, Era::Legacy],
-    };
+    if let Some(command) = &options.client {
+        return client::check(command, options, connection);
+    }
+    let eras = eras(connection);
     if options.list {
-        return report::list(connection.json).map(|()| ExitCode::SUCCESS);
+        return report::list(catalogue::checks().map(|check| &check.row), Party::Server, connection.json)
+            .map(|()| ExitCode::SUCCESS);
     }
     for name in &options.only {
         let is_named = |check: &&definition::Check| check.id == name || check.rules.contains(&name.as_str());
@@ -92,24 +94,50 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         }
     });
     probe.close();
-    let report = Report { server: &name, facts: &probe.facts, findings: &findings };
+    let report = Report {
+        party: Party::Server,
+        subject: &name,
+        identity: probe.facts.identity(),
+        revisions: probe.facts.revisions(),
+        notes: &probe.facts.notes,
+        findings: &findings,
+    };
+    finish(&report, options, connection, shown)
+}
+
+/// Returns the eras to judge.
+fn eras(connection: &ConnectionOptions) -> &'static [Era] {
+    match connection.era {
+        Some(EraOption::Legacy) => &[Era::Legacy],
+        Some(EraOption::Modern) => &[Era::Modern],
+        Some(EraOption::Any) | None => &[Era::Modern, Era::Legacy],
+    }
+}
+
+/// Writes what is left of a report, and returns the exit code. `shown` tells whether its lines could be written.
+fn finish(
+    report: &Report<'_>,
+    options: &CheckOptions,
+    connection: &ConnectionOptions,
+    shown: Result<(), Failed>,
+) -> Result<ExitCode, Failed> {
     let write = |path: &Path, text: String| {
         fs::write(path, text).map_err(|error| Failed::usage(format!("{} cannot be written: {error}", path.display())))
     };
     // The files do not depend on whether the output is read to its end.
     if let Some(path) = &options.junit {
-        write(path, report::junit(&report))?;
+        write(path, report::junit(report))?;
     }
     if let Some(path) = &options.html {
-        write(path, report::html(&report))?;
+        write(path, report::html(report))?;
     }
-    let shown = shown.and_then(|()| if connection.json { report::json(&report) } else { report::summary(&report) });
+    let shown = shown.and_then(|()| if connection.json { report::json(report) } else { report::summary(report) });
     match shown {
         Err(error) if !error.is_closed_output() => return Err(error),
         _ => {}
     }
     let is_bad = |it: &run::Finding| it.word() == "failed" || options.strict && it.word() == "warning";
-    Ok(if findings.iter().any(is_bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
+    Ok(if report.findings.iter().any(is_bad) { ExitCode::from(1) } else { ExitCode::SUCCESS })
 }
 
 /// Returns how a target is reached, and a name for the report that has no secrets.

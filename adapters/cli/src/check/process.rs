@@ -87,14 +87,14 @@ impl Drop for Lines {
 
 /// The room for lines that are read ahead, in bytes.
 #[derive(Debug)]
-struct Room {
+pub(super) struct Room {
     /// `None` is closed.
     left: Mutex<Option<usize>>,
     changed: Condvar,
 }
 
 impl Room {
-    fn new(bytes: usize) -> Self {
+    pub(super) fn new(bytes: usize) -> Self {
         Self { left: Mutex::new(Some(bytes)), changed: Condvar::new() }
     }
 
@@ -103,20 +103,20 @@ impl Room {
     }
 
     /// Waits for room and takes it. Returns whether there is any: there is none after the end.
-    fn take(&self, bytes: usize) -> bool {
+    pub(super) fn take(&self, bytes: usize) -> bool {
         let is_full = |left: &mut Option<usize>| left.is_some_and(|left| left < bytes);
         let mut left = self.changed.wait_while(self.lock(), is_full).unwrap_or_else(PoisonError::into_inner);
         *left = left.map(|left| left - bytes);
         left.is_some()
     }
 
-    fn free(&self, bytes: usize) {
+    pub(super) fn free(&self, bytes: usize) {
         let mut left = self.lock();
         *left = left.map(|left| left + bytes);
         self.changed.notify_all();
     }
 
-    fn close(&self) {
+    pub(super) fn close(&self) {
         *self.lock() = None;
         self.changed.notify_all();
     }
@@ -230,17 +230,17 @@ impl Drop for Running {
 static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
 
 #[cfg(unix)]
-fn lock_group() -> MutexGuard<'static, Option<Pid>> {
+pub(super) fn lock_group() -> MutexGuard<'static, Option<Pid>> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 #[cfg(unix)]
-fn pid(child: &Child) -> Option<Pid> {
+pub(super) fn pid(child: &Child) -> Option<Pid> {
     i32::try_from(child.id()).ok().and_then(Pid::from_raw)
 }
 
 #[cfg(unix)]
-fn kill_group(group: &mut Option<Pid>) {
+pub(super) fn kill_group(group: &mut Option<Pid>) {
     if let Some(group) = group.take() {
         let _ = kill_process_group(group, Signal::KILL);
     }

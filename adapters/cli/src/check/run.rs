@@ -4,7 +4,7 @@ use serde_json::Value;
 
 use super::{
     catalogue::checks,
-    definition::{Check, Level, On},
+    definition::{Check, Level, On, Row},
     era::Era,
     outcome::{Outcome, Verdict, not_applicable},
     probe::{Entry, MODERN, Mode, NEWEST, Probe, brief, shorten},
@@ -13,7 +13,7 @@ use super::{
 /// A check that was run.
 #[derive(Debug)]
 pub(super) struct Finding {
-    pub(super) check: &'static Check,
+    pub(super) check: &'static Row,
     pub(super) verdict: Verdict,
     /// The bytes of the check, if it failed.
     pub(super) entries: Vec<Entry>,
@@ -104,7 +104,7 @@ pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl F
         if !matches!(verdict, Err(Outcome::Failed(_))) {
             entries.clear();
         }
-        let finding = Finding { check, verdict, entries };
+        let finding = Finding { check: &check.row, verdict, entries };
         each(&finding);
         findings.push(finding);
     }

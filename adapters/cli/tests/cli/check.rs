@@ -35,6 +35,72 @@ pub(crate) fn own_servers_pass_over_http(mcp: &Mcp) {
     assert!(end["outcomes"]["passed"].as_u64() > Some(55), "{end:#}");
 }
 
+/// Judges this program as a client, which calls a tool. Returns the last line.
+fn client_passes(mcp: &Mcp, server: &str) -> Value {
+    let program = shell_words::quote(env!("CARGO_BIN_EXE_mcp")).into_owned();
+    let client = format!("{program} call {server} echo 'message=\u{e4} b' --answer name=Ada --sample yes --root .");
+    let (code, out, error) = mcp(&["check", "--client", &client, "--json", "--strict", "--quiet"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    for line in &lines {
+        assert!(!matches!(line["outcome"].as_str(), Some("failed" | "warning")), "{line:#}");
+    }
+    assert_eq!(code, 0, "{error}");
+    let end = lines.last().cloned().unwrap_or_default();
+    assert!(end["identity"].as_str().is_some_and(|name| name.starts_with("mcp-cli ")), "{end:#}");
+    end
+}
+
+pub(crate) fn own_clients_pass(mcp: &Mcp) {
+    let end = client_passes(mcp, "{command}");
+    assert!(end["outcomes"]["passed"].as_u64() > Some(25), "{end:#}");
+}
+
+pub(crate) fn own_clients_pass_over_http(mcp: &Mcp) {
+    let end = client_passes(mcp, "{url}");
+    assert!(end["outcomes"]["passed"].as_u64() > Some(35), "{end:#}");
+}
+
+/// A client that writes two messages and reads nothing.
+#[cfg(unix)]
+pub(crate) fn broken_rules_of_clients_are_shown() {
+    let initialize = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"<b>"}}}"#;
+    let initialized = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+    let client = format!(
+        r#"sh -c "printf '%s\n' '{}' '{}' no | {{command}}""#,
+        initialize.replace('"', "\\\""),
+        initialized.replace('"', "\\\"")
+    );
+    let folder = Folder::new("check-client");
+    let (page, junit) = (folder.file("a.html"), folder.file("a.xml"));
+    let files = ["--html", page.to_str().expect("UTF-8"), "--junit", junit.to_str().expect("UTF-8")];
+    let only = ["--only", "LIFE-003", "--only", "STDIO-008", "--only", "initialized", "--only", "http-accept"];
+    let (code, out, error) = mcp(&[&["check", "--client", &client, "--timeout", "5"], &files[..], &only].concat());
+    assert_eq!(code, 1, "{error}");
+    for part in [
+        "failed         initialized                    LIFE-006: notifications/initialized comes before the answer",
+        "failed         initialize-params",
+        "    LIFE-003: ",
+        "the client sent: the name or the version is no text",
+        "failed         stdin-messages",
+        "a line is no message: no",
+        "not applicable http-accept",
+        "0 passed, 1 not applicable, 0 not reachable, 0 warning, 3 failed",
+    ] {
+        assert!(out.contains(part), "{part}: {out}");
+    }
+    let page = fs::read_to_string(&page).expect("it is written");
+    assert!(page.contains("default-src 'none'") && page.contains(">3 failed<"), "{page}");
+    assert!(!page.contains("<b> ") && page.contains("&lt;b&gt;"), "{page}");
+    let junit = fs::read_to_string(&junit).expect("it is written");
+    assert!(junit.contains("tests=\"4\" failures=\"3\" errors=\"0\" skipped=\"1\""), "{junit}");
+}
+
+/// The client and what it has started have a process group of their own, so that Ctrl-C does not reach them.
+#[cfg(unix)]
+pub(crate) fn signals_end_the_client() {
+    ends_on_a_signal(&["check", "--client", "sh -c 'echo started >&2; sleep 600; exit 1'", "--timeout", "600"]);
+}
+
 /// A server that responds to everything with a result.
 #[cfg(unix)]
 pub(crate) fn broken_rules_are_shown() {
@@ -87,8 +153,14 @@ pub(crate) fn closed_outputs_hide_no_failure() {
 /// The server has a process group of its own, so that Ctrl-C does not reach it.
 #[cfg(unix)]
 pub(crate) fn signals_end_the_server() {
+    ends_on_a_signal(&["check", "sh -c 'echo started >&2; exec sleep 600'", "--timeout", "600"]);
+}
+
+/// Sends SIGINT to a check whose peer has started, and fails unless both end.
+#[cfg(unix)]
+fn ends_on_a_signal(arguments: &[&str]) {
     let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
-    command.args(["check", "sh -c 'echo started >&2; exec sleep 600'", "--timeout", "600"]);
+    command.args(arguments);
     let mut process = command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("it runs");
     let mut errors = BufReader::new(process.stderr.take().expect("a pipe"));
     let mut line = String::new();
@@ -110,8 +182,23 @@ pub(crate) fn wrong_checks() {
         let rules = line["rules"].as_array().expect("rules");
         assert!(!rules.is_empty() && rules.iter().all(|rule| rule["text"] != ""), "{line}");
     }
-    let rows: [(&[&str], i32, &str); 10] = [
+    let (code, out, _) = mcp(&["check", "--client", "--list", "--json"]);
+    let lines: Vec<Value> = out.lines().map(|line| serde_json::from_str(line).expect("JSON")).collect();
+    assert!(code == 0 && lines.len() > 100, "{}", lines.len());
+    for line in &lines {
+        let rules = line["rules"].as_array().expect("rules");
+        assert!(line["party"] == "client" && rules.iter().all(|rule| rule["text"] != ""), "{line}");
+    }
+    let rows: [(&[&str], i32, &str); 18] = [
         (&["check"], 2, "required arguments were not provided"),
+        (&["check", "--client"], 2, "the command of the client is empty"),
+        (&["check", "--client", "'"], 2, "missing closing quote"),
+        (&["check", "--client", "x", "--only", "tools-list"], 2, "there is no check `tools-list` of clients"),
+        (&["check", "--client", "x", "{}"], 2, "cannot be used with"),
+        (&["check", "--client", "x", "--hostile"], 2, "cannot be used with"),
+        (&["check", "--client", "/no/such/program"], 3, "the client cannot be started"),
+        (&["check-relay", "1", "0"], 3, "the process that judges is not there"),
+        (&["check", "--client", env!("CARGO_BIN_EXE_mcp")], 3, "ends (exit code 2)"),
         (&["check", "{}", "--only", "nothing"], 2, "there is no check `nothing`"),
         (&["check", "{}", "--hostile-bytes", "5"], 2, "--hostile"),
         (&["check", "{}", "--only", "hostile-many"], 2, "`hostile-many` needs --hostile"),

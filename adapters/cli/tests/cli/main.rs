@@ -106,6 +106,8 @@ const TESTS: &[(&str, Test)] = &[
     ("check::own_servers_pass", check::own_servers_pass),
     ("inspect::needs_a_terminal", needs_a_terminal),
     ("check::own_servers_pass_over_http", check::own_servers_pass_over_http),
+    ("check::own_clients_pass", check::own_clients_pass),
+    ("check::own_clients_pass_over_http", check::own_clients_pass_over_http),
 ];
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
@@ -163,6 +165,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("check::closed_outputs_hide_no_failure", check::closed_outputs_hide_no_failure),
     #[cfg(unix)]
     ("check::signals_end_the_server", check::signals_end_the_server),
+    #[cfg(unix)]
+    ("check::broken_rules_of_clients_are_shown", check::broken_rules_of_clients_are_shown),
+    #[cfg(unix)]
+    ("check::signals_end_the_client", check::signals_end_the_client),
     ("check::wrong_checks", check::wrong_checks),
     #[cfg(target_os = "linux")]
     ("inspect::calls_answers_cancels_and_switches", inspect::calls_answers_cancels_and_switches),

@@ -8,8 +8,7 @@ use std::{
     time::Duration,
 };
 
-use observed::Observed;
-pub(super) use observed::{Entry, shorten};
+pub(super) use observed::{Entry, Observed, shorten};
 pub(super) use send::{Provoked, Reply, brief};
 use serde_json::{Value, json};
 
@@ -109,6 +108,23 @@ pub(super) struct Probe {
     unused: Vec<Request>,
     /// Whether the server responds to DELETE in time.
     deletes: bool,
+}
+
+impl Facts {
+    /// Returns the name and the version that the server gives itself.
+    pub(super) fn identity(&self) -> String {
+        let legacy = self.legacy.as_ref().map(|result| &result["serverInfo"]);
+        let modern = self.modern.as_ref().map(|it| &it["_meta"]["io.modelcontextprotocol/serverInfo"]);
+        let Some(info) = legacy.or(modern) else { return String::new() };
+        format!("{} {}", info["name"].as_str().unwrap_or_default(), info["version"].as_str().unwrap_or_default())
+    }
+
+    /// Returns the revisions that are judged.
+    pub(super) fn revisions(&self) -> Vec<String> {
+        let legacy = self.legacy.as_ref().and_then(|it| it["protocolVersion"].as_str());
+        let modern = self.modern.as_ref().map(|_| MODERN);
+        legacy.into_iter().chain(modern).map(str::to_owned).collect()
+    }
 }
 
 impl Probe {

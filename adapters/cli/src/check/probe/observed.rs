@@ -18,7 +18,7 @@ pub(in crate::check) struct Entry {
 }
 
 #[derive(Debug, Default)]
-pub(super) struct Observed {
+pub(in crate::check) struct Observed {
     entries: Vec<Entry>,
     left_out: usize,
     /// The first message that shows each broken rule, by the id of the check.
@@ -30,17 +30,17 @@ pub(super) struct Observed {
 }
 
 impl Observed {
-    pub(super) fn begin(&mut self) {
+    pub(in crate::check) fn begin(&mut self) {
         self.entries.clear();
         self.left_out = 0;
         self.is_lenient = false;
     }
 
-    pub(super) fn end(&mut self) -> Vec<Entry> {
+    pub(in crate::check) fn end(&mut self) -> Vec<Entry> {
         std::mem::take(&mut self.entries)
     }
 
-    pub(super) fn add(&mut self, is_sent: bool, text: &str) {
+    pub(in crate::check) fn add(&mut self, is_sent: bool, text: &str) {
         if self.entries.len() == ENTRIES {
             // The last ones show the failure.
             self.entries.remove(1);
@@ -65,7 +65,7 @@ impl Observed {
         }
     }
 
-    pub(super) fn notice(&mut self, check: &'static str, text: &str) {
+    pub(in crate::check) fn notice(&mut self, check: &'static str, text: &str) {
         self.noticed.entry(check).or_insert_with(|| shorten(text));
     }
 
@@ -80,7 +80,7 @@ impl Observed {
         }
     }
 
-    pub(super) fn noticed(&self, check: &str) -> Option<&str> {
+    pub(in crate::check) fn noticed(&self, check: &str) -> Option<&str> {
         self.noticed.get(check).map(String::as_str)
     }
 

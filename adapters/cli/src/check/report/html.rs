@@ -21,7 +21,7 @@ pre{background:#242424}.passed{color:#6fcf87}.failed{color:#ff8a80}.warning{colo
 
 /// Returns the page.
 pub(in crate::check) fn html(report: &Report<'_>) -> String {
-    let title = escape(&format!("mcp check: {}", report.server));
+    let title = escape(&format!("mcp check: {}", report.subject));
     let mut page = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n<meta \
          http-equiv=\"Content-Security-Policy\" content=\"default-src 'none'; style-src 'unsafe-inline'; base-uri \
@@ -29,12 +29,12 @@ pub(in crate::check) fn html(report: &Report<'_>) -> String {
          <title>{title}</title>\n<style>\n{STYLE}</style>\n</head>\n<body>\n<h1>{title}</h1>\n{}\n<p>{}, revisions \
          {}</p>\n",
         badge(report),
-        escape(&one_line(&report.identity())),
-        escape(&one_line(&report.revisions().join(", "))),
+        escape(&one_line(&report.identity)),
+        escape(&one_line(&report.revisions.join(", "))),
     );
     let sums: Vec<_> = WORDS.iter().rev().map(|word| format!("{} {word}", report.count(word))).collect();
     page.push_str(&format!("<p>{}</p>\n", sums.join(", ")));
-    for note in &report.facts.notes {
+    for note in report.notes {
         page.push_str(&format!("<p class=\"not\">Not there: {}</p>\n", escape(note)));
     }
     for era in [Era::Modern, Era::Legacy] {

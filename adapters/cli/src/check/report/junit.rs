@@ -9,7 +9,7 @@ pub(in crate::check) fn junit(report: &Report<'_>) -> String {
     let mut xml = format!(
         "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<testsuites>\n<testsuite name=\"mcp check {}\" tests=\"{}\" \
          failures=\"{}\" errors=\"0\" skipped=\"{skipped}\">\n",
-        escape(report.server),
+        escape(report.subject),
         report.findings.len(),
         report.count("failed"),
     );

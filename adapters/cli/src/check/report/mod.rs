@@ -9,10 +9,8 @@ pub(super) use html::html;
 pub(super) use junit::junit;
 
 use super::{
-    catalogue::checks,
-    definition::{Check, Level, On},
+    definition::{Level, On, Row},
     era::Era,
-    probe::Facts,
     run::Finding,
 };
 use crate::{error::Failed, rules, show, text};
@@ -22,9 +20,33 @@ pub(super) const WORDS: [&str; 5] = ["passed", "not applicable", "not reachable"
 
 /// What is reported.
 pub(super) struct Report<'a> {
-    pub(super) server: &'a str,
-    pub(super) facts: &'a Facts,
+    /// The side that is judged.
+    pub(super) party: Party,
+    /// The name of the program or the address.
+    pub(super) subject: &'a str,
+    /// The name and the version that it gives itself.
+    pub(super) identity: String,
+    /// The revisions that were judged.
+    pub(super) revisions: Vec<String>,
+    /// Why an era is not there.
+    pub(super) notes: &'a [String],
     pub(super) findings: &'a [Finding],
+}
+
+/// A side of a connection.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Party {
+    Client,
+    Server,
+}
+
+impl Party {
+    pub(super) const fn name(self) -> &'static str {
+        match self {
+            Self::Client => "client",
+            Self::Server => "server",
+        }
+    }
 }
 
 impl Report<'_> {
@@ -32,28 +54,13 @@ impl Report<'_> {
     pub(super) fn count(&self, word: &str) -> usize {
         self.findings.iter().filter(|finding| finding.word() == word).count()
     }
-
-    /// Returns the name and the version that the server gives itself.
-    pub(super) fn identity(&self) -> String {
-        let legacy = self.facts.legacy.as_ref().map(|result| &result["serverInfo"]);
-        let modern = self.facts.modern.as_ref().map(|it| &it["_meta"]["io.modelcontextprotocol/serverInfo"]);
-        let Some(info) = legacy.or(modern) else { return String::new() };
-        format!("{} {}", info["name"].as_str().unwrap_or_default(), info["version"].as_str().unwrap_or_default())
-    }
-
-    /// Returns the revisions that were judged.
-    pub(super) fn revisions(&self) -> Vec<String> {
-        let legacy = self.facts.legacy.as_ref().and_then(|it| it["protocolVersion"].as_str());
-        let modern = self.facts.modern.as_ref().map(|_| super::probe::MODERN);
-        legacy.into_iter().chain(modern).map(str::to_owned).collect()
-    }
 }
 
 /// Lists the catalogue.
-pub(super) fn list(is_json: bool) -> Result<(), Failed> {
-    for check in checks() {
+pub(super) fn list(checks: impl Iterator<Item = &'static Row>, party: Party, is_json: bool) -> Result<(), Failed> {
+    for check in checks {
         if is_json {
-            show::line(&row(check).to_string())?;
+            show::line(&row(check, party).to_string())?;
         } else {
             show::line(&format!("{:<32} {}: {}", check.id, check.rules.join(" "), check.title))?;
         }
@@ -62,7 +69,7 @@ pub(super) fn list(is_json: bool) -> Result<(), Failed> {
 }
 
 /// Returns a check as JSON.
-fn row(check: &Check) -> Value {
+fn row(check: &Row, party: Party) -> Value {
     let level = if check.level == Level::Must { "MUST" } else { "SHOULD" };
     let transport = match check.on {
         On::Any => "any",
@@ -71,7 +78,7 @@ fn row(check: &Check) -> Value {
     };
     let rules: Vec<_> = check.rules.iter().map(|id| json!({"id": id, "text": rules::text(id)})).collect();
     json!({
-        "check": check.id, "title": check.title, "level": level, "era": check.era.name(), "transport": transport,
+        "check": check.id, "party": party.name(), "title": check.title, "level": level, "era": check.era.name(), "transport": transport,
         "hostile": check.is_hostile, "rules": rules,
     })
 }
@@ -106,18 +113,18 @@ fn last(finding: &Finding) -> &[super::probe::Entry] {
 
 /// Prints the sums.
 pub(super) fn summary(report: &Report<'_>) -> Result<(), Failed> {
-    for note in &report.facts.notes {
+    for note in report.notes {
         show::line(&format!("not there: {}", text::one_line(note)))?;
     }
     let sums: Vec<_> = WORDS.iter().map(|word| format!("{} {word}", report.count(word))).collect();
-    let (identity, revisions) = (text::one_line(&report.identity()), text::one_line(&report.revisions().join(", ")));
+    let (identity, revisions) = (text::one_line(&report.identity), text::one_line(&report.revisions.join(", ")));
     show::line(&format!("{identity} ({revisions}): {}", sums.join(", ")))
 }
 
 /// Prints the report as JSON: a line for each check, and one for the whole.
 pub(super) fn json(report: &Report<'_>) -> Result<(), Failed> {
     for finding in report.findings {
-        let mut line = row(finding.check);
+        let mut line = row(finding.check, report.party);
         line["outcome"] = json!(finding.word());
         if !finding.why().is_empty() {
             line["why"] = json!(finding.why());
@@ -131,8 +138,8 @@ pub(super) fn json(report: &Report<'_>) -> Result<(), Failed> {
     let sums: serde_json::Map<_, _> =
         WORDS.iter().map(|word| ((*word).to_owned(), json!(report.count(word)))).collect();
     let end = json!({
-        "kind": "end", "server": report.server, "identity": report.identity(), "revisions": report.revisions(),
-        "notes": report.facts.notes, "outcomes": sums,
+        "kind": "end", report.party.name(): report.subject, "identity": report.identity, "revisions": report.revisions,
+        "notes": report.notes, "outcomes": sums,
     });
     show::line(&show::for_stdout_json(&end.to_string()))
 }

@@ -1,0 +1,289 @@
+//! The server of a client that starts programs: this program itself, which relays its standard input and output to the
+//! process that judges.
+//!
+//! From the relay to the judge: a line with a token, then pieces with their length (four bytes, the highest first), of
+//! which an empty one is the end of the standard input. From the judge to the relay: bytes for the standard output.
+
+use std::{
+    env,
+    io::{self, Read, Write},
+    net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    process::ExitCode,
+    sync::{
+        Arc, Mutex, MutexGuard, PoisonError,
+        atomic::{AtomicBool, Ordering},
+        mpsc::{self, Receiver},
+    },
+    thread,
+    time::Duration,
+};
+
+use mcp_driver::http::seed;
+use mcp_proto::codec::LineDecoder;
+#[cfg(unix)]
+use signal_hook::{consts::SIGTERM, iterator::Signals};
+
+use super::{inbox::Outbox, link::Arrival};
+use crate::error::Failed;
+
+/// The command of this program that is a relay.
+pub(super) const COMMAND: &str = "check-relay";
+
+/// The longest line that is read.
+const MAX_LINE: usize = 16 << 20;
+
+/// The longest piece of the standard input.
+const PIECE: usize = 64 << 10;
+
+/// How often a client may start its server.
+const MAX_CONNECTIONS: usize = 32;
+
+/// How long a relay may take for its token, and how long a client may leave messages unread.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// How long the end of the input may take after a signal.
+#[cfg(unix)]
+const LAST: Duration = Duration::from_millis(500);
+
+/// The end of the judge.
+#[derive(Debug)]
+pub(super) struct Relay {
+    port: u16,
+    token: String,
+    current: Arc<Mutex<Current>>,
+    is_closed: Arc<AtomicBool>,
+}
+
+/// The relay that was started last.
+#[derive(Debug, Default)]
+struct Current {
+    socket: Option<TcpStream>,
+    /// How many relays there were.
+    number: usize,
+    /// Whether the judge has ended it.
+    is_ended: bool,
+}
+
+fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
+    current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+impl Relay {
+    pub(super) fn bind(outbox: Outbox) -> io::Result<Self> {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
+        let port = listener.local_addr()?.port();
+        let token = format!("{:016x}{:016x}", seed(), seed());
+        let current = Arc::new(Mutex::new(Current::default()));
+        let is_closed = Arc::new(AtomicBool::new(false));
+        let relay = Self { port, token: token.clone(), current: current.clone(), is_closed: is_closed.clone() };
+        let accept = move || {
+            for socket in listener.incoming().take(MAX_CONNECTIONS) {
+                if is_closed.load(Ordering::SeqCst) {
+                    return;
+                }
+                let (Ok(socket), token, current, outbox) = (socket, token.clone(), current.clone(), outbox.clone())
+                else {
+                    continue;
+                };
+                let serve = move || {
+                    // What is wrong with a connection shows in what is missing.
+                    let _ = receive(socket, &token, &current, &outbox);
+                };
+                if thread::Builder::new().name("relay".into()).spawn(serve).is_err() {
+                    return;
+                }
+            }
+        };
+        thread::Builder::new().name("relays".into()).spawn(accept)?;
+        Ok(relay)
+    }
+
+    /// Returns the command line of the server.
+    pub(super) fn command(&self) -> io::Result<Vec<String>> {
+        let program = env::current_exe()?;
+        let program = program.to_str().ok_or_else(|| io::Error::other("the path of this program is not UTF-8"))?;
+        Ok([program, COMMAND, &self.port.to_string(), &self.token].map(str::to_owned).to_vec())
+    }
+
+    pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
+        match &lock(&self.current).socket {
+            Some(socket) => (&mut &*socket).write_all(bytes),
+            None => Err(io::ErrorKind::NotConnected.into()),
+        }
+    }
+
+    /// Ends the server that runs.
+    pub(super) fn end(&self) {
+        let mut current = lock(&self.current);
+        current.is_ended = true;
+        if let Some(socket) = &current.socket {
+            let _ = socket.shutdown(Shutdown::Write);
+        }
+    }
+}
+
+impl Drop for Relay {
+    fn drop(&mut self) {
+        self.is_closed.store(true, Ordering::SeqCst);
+        if let Some(socket) = lock(&self.current).socket.take() {
+            let _ = socket.shutdown(Shutdown::Both);
+        }
+        // Wakes the thread that accepts.
+        let _ = TcpStream::connect(SocketAddr::from((Ipv4Addr::LOCALHOST, self.port)));
+    }
+}
+
+/// Receives the pieces of a relay.
+fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Current>, outbox: &Outbox) -> io::Result<()> {
+    socket.set_nodelay(true)?;
+    socket.set_read_timeout(Some(PATIENCE))?;
+    socket.set_write_timeout(Some(PATIENCE))?;
+    let mut given = vec![0; token.len() + 1];
+    socket.read_exact(&mut given)?;
+    if given != format!("{token}\n").as_bytes() {
+        return Err(io::ErrorKind::PermissionDenied.into());
+    }
+    socket.set_read_timeout(None)?;
+    let number = {
+        let mut current = lock(current);
+        current.socket = Some(socket.try_clone()?);
+        (current.number, current.is_ended) = (current.number + 1, false);
+        current.number
+    };
+    if !outbox.send(Arrival::Connected) {
+        return Ok(());
+    }
+    let mut decoder = LineDecoder::new(MAX_LINE);
+    let mut piece = vec![0; PIECE];
+    let mut is_clean = false;
+    loop {
+        let mut header = [0; 4];
+        if socket.read_exact(&mut header).is_err() {
+            break;
+        }
+        let len = u32::from_be_bytes(header) as usize;
+        if len == 0 || len > PIECE {
+            is_clean = len == 0;
+            break;
+        }
+        if socket.read_exact(&mut piece[..len]).is_err() {
+            break;
+        }
+        // What is left of a server that the client has replaced does not concern the new one.
+        if lock(current).number != number || !feed(&mut decoder, &piece[..len], outbox) {
+            return Ok(());
+        }
+    }
+    let is_clean = {
+        let current = lock(current);
+        if current.number != number {
+            return Ok(());
+        }
+        is_clean || current.is_ended
+    };
+    outbox.send(Arrival::InputEnd { is_clean });
+    Ok(())
+}
+
+/// Cuts a piece into lines. Returns whether they will be read.
+fn feed(decoder: &mut LineDecoder, piece: &[u8], outbox: &Outbox) -> bool {
+    decoder.feed(piece);
+    while let Some(frame) = decoder.next_frame() {
+        // A line that is too long is cut, so that it is no JSON.
+        if !outbox.send(Arrival::Line(frame.bytes().to_vec())) {
+            return false;
+        }
+    }
+    true
+}
+
+/// Relays the standard input and output to the judge at a port, until one of them ends.
+pub(crate) fn relay(port: u16, token: &str) -> Result<ExitCode, Failed> {
+    let failed = |error: io::Error| Failed::ended(format!("the process that judges is not there: {error}"));
+    let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
+    socket.set_nodelay(true).map_err(failed)?;
+    socket.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
+    let to_judge = socket.try_clone().map_err(failed)?;
+    let (ended, input_end) = mpsc::channel();
+    thread::Builder::new().name("input".into()).spawn(move || {
+        send_input(to_judge);
+        let _ = ended.send(());
+    })?;
+    wait_on_signals(input_end)?;
+    let mut output = io::stdout().lock();
+    let mut piece = vec![0; PIECE];
+    loop {
+        match socket.read(&mut piece) {
+            Ok(0) | Err(_) => return Ok(ExitCode::SUCCESS),
+            Ok(len) => output.write_all(&piece[..len]).and_then(|()| output.flush())?,
+        }
+    }
+}
+
+/// Ends on SIGTERM, but lets the end of the input be relayed that came just before: whether there was one is judged.
+#[cfg(unix)]
+fn wait_on_signals(input_end: Receiver<()>) -> io::Result<()> {
+    let mut signals = Signals::new([SIGTERM])?;
+    let wait = move || {
+        if signals.forever().next().is_some() {
+            let _ = input_end.recv_timeout(LAST);
+            std::process::exit(128 + SIGTERM);
+        }
+    };
+    thread::Builder::new().name("signals".into()).spawn(wait).map(|_| ())
+}
+
+#[cfg(not(unix))]
+fn wait_on_signals(_: Receiver<()>) -> io::Result<()> {
+    Ok(())
+}
+
+fn send_input(mut socket: TcpStream) {
+    let mut input = io::stdin().lock();
+    let mut piece = vec![0; PIECE];
+    while let Ok(len) = input.read(&mut piece) {
+        let header = u32::try_from(len).unwrap_or_default().to_be_bytes();
+        let sent = socket.write_all(&header).and_then(|()| socket.write_all(&piece[..len]));
+        if len == 0 || sent.is_err() {
+            break;
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::check::client::inbox::inbox;
+
+    #[test]
+    fn only_relays_with_the_token_are_read() {
+        let (outbox, inbox) = inbox();
+        let relay = Relay::bind(outbox).expect("a relay");
+        let connect = |token: &str, bytes: &[u8]| {
+            let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port)).expect("a connection");
+            socket.write_all(format!("{token}\n").as_bytes()).expect("it is written");
+            socket.write_all(bytes).expect("it is written");
+            socket
+        };
+        let mut wrong = connect(&"0".repeat(relay.token.len()), b"\0\0\0\x02a\n\0\0\0\0");
+        // It is closed. With unread bytes this may be an error.
+        assert!(!matches!(wrong.read(&mut [0]), Ok(1)));
+        let next = || inbox.recv(PATIENCE);
+        let mut first = connect(&relay.token, b"\0\0\0\x03a\nb\0\0\0\x01\n\0\0\0\0");
+        assert_eq!(next(), Some(Arrival::Connected));
+        assert_eq!(next(), Some(Arrival::Line(b"a".to_vec())));
+        assert_eq!(next(), Some(Arrival::Line(b"b".to_vec())));
+        assert_eq!(next(), Some(Arrival::InputEnd { is_clean: true }));
+        relay.write(b"x\n").expect("it is written");
+        relay.end();
+        let mut output = String::new();
+        first.read_to_string(&mut output).expect("the end");
+        assert_eq!(output, "x\n");
+        // Without the end of the input, the relay was killed.
+        let second = connect(&relay.token, b"\0\0\0\x02c\n");
+        assert_eq!(next(), Some(Arrival::Connected));
+        assert_eq!(next(), Some(Arrival::Line(b"c".to_vec())));
+        drop(second);
+        assert_eq!(next(), Some(Arrival::InputEnd { is_clean: false }));
+    }
+}

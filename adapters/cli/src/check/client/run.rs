@@ -1,0 +1,144 @@
+//! Finds out what a client speaks, and runs the checks.
+
+use std::time::Instant;
+
+use serde_json::Value;
+
+use super::{
+    catalogue::checks,
+    definition::Check,
+    stage::{Stage, Step, exit},
+};
+use crate::check::{
+    definition::{On, Row, row},
+    era::Era,
+    outcome::{Outcome, Verdict, not_applicable, not_reachable},
+    probe::{LEGACY, NEWEST, shorten},
+    run::Finding,
+};
+
+/// The rows of the runs that find out what the client does when nothing happens.
+const REACH: [Row; 2] = [row("", "", &[], Era::Modern), row("", "", &[], Era::Legacy)];
+
+/// Finds out which eras the client speaks, and what it does.
+pub(super) fn reach(stage: &mut Stage) {
+    for reached in &REACH {
+        stage.begin(reached);
+        let found = plain(stage);
+        if let Err(Outcome::Failed(why) | Outcome::NotReachable(why) | Outcome::NotApplicable(why)) = found {
+            stage.facts.notes.push(format!("{}: {}", reached.era.name(), shorten(&why)));
+        }
+        stage.end();
+    }
+    if stage.facts.legacy.is_some() {
+        stage.begin(&REACH[1]);
+        stage.facts.answers_ping = stage.hold().is_ok()
+            && stage.ask("ping", &Value::Null).is_ok_and(|response| response["result"].is_object());
+        stage.end();
+    }
+    // The other runs would show the same again.
+    stage.link.hide();
+}
+
+/// Serves the client until it is idle, or for a limited time.
+fn plain(stage: &mut Stage) -> Verdict {
+    stage.start()?;
+    let last = stage.deadline(stage.timeout.saturating_mul(5));
+    let mut ended = None;
+    loop {
+        let deadline: Instant = last.min(stage.deadline(stage.quiet()));
+        match stage.step(deadline)? {
+            Step::Message(message) => {
+                if let Some(meta) = message.value["params"].get("_meta").filter(|_| stage.session.is_modern) {
+                    stage.facts.modern.get_or_insert_with(|| meta.clone());
+                }
+                stage.serve(&message);
+            }
+            Step::Get(request) => stage.serve_get(&request),
+            Step::Other => {}
+            Step::Silence => break,
+            Step::Ended(code) => {
+                ended = Some(code);
+                break;
+            }
+        }
+    }
+    let era = stage.era;
+    if let Some(code) = ended {
+        stage.facts.ends.insert(era, code);
+    }
+    let calls = std::mem::take(&mut stage.calls);
+    let has_calls = !calls.is_empty();
+    stage.facts.calls.insert(era, calls);
+    let how = ended.map_or_else(String::new, |code| format!(", and ends{}", exit(code)));
+    match era {
+        Era::Modern if stage.facts.modern.is_some() => {
+            stage.facts.accepted.insert(crate::check::probe::MODERN.to_owned());
+            Ok(())
+        }
+        Era::Modern => not_applicable(format!("the client sends no request of 2026-07-28{how}")),
+        Era::Legacy if stage.session.is_ready || has_calls && stage.session.version.is_some() => {
+            let initialize = stage.session.initialize.as_deref().unwrap_or_default();
+            let request: Value = serde_json::from_str(initialize).unwrap_or_default();
+            stage.facts.legacy = Some(request["params"].clone());
+            stage.facts.accepted.extend(stage.session.version.clone());
+            if stage.session.is_deleted {
+                stage.see("session deleted");
+            }
+            Ok(())
+        }
+        Era::Legacy if stage.session.initialize.is_some() => {
+            not_applicable(format!("the client does not go on after the answer to initialize{how}"))
+        }
+        Era::Legacy => not_applicable(format!("the client does not send initialize{how}")),
+    }
+}
+
+/// Runs checks.
+pub(super) fn run(stage: &mut Stage, eras: &[Era], only: &[String], mut each: impl FnMut(&Finding)) -> Vec<Finding> {
+    let is_wanted = |check: &&Check| {
+        let is_named = |name: &String| name == check.row.id || check.row.rules.contains(&name.as_str());
+        eras.contains(&check.row.era) && (only.is_empty() || only.iter().any(is_named))
+    };
+    let mut findings = Vec::new();
+    for check in checks().filter(is_wanted) {
+        stage.begin(&check.row);
+        let verdict = applies(stage, &check.row).and_then(|()| (check.run)(stage));
+        let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
+        let mut entries = stage.end();
+        if !matches!(verdict, Err(Outcome::Failed(_))) {
+            entries.clear();
+        }
+        let finding = Finding { check: &check.row, verdict, entries };
+        each(&finding);
+        findings.push(finding);
+    }
+    findings
+}
+
+/// Returns the revision that the client offers.
+fn newest(stage: &Stage) -> &str {
+    let offered = stage.facts.legacy.as_ref().and_then(|params| params["protocolVersion"].as_str());
+    offered.filter(|version| LEGACY.contains(version)).unwrap_or(NEWEST)
+}
+
+/// Whether a check concerns the client.
+fn applies(stage: &Stage, row: &Row) -> Verdict {
+    match row.on {
+        On::Stdio if stage.is_http() => return not_applicable("it is about standard input and output"),
+        On::Http if !stage.is_http() => return not_applicable("it is about HTTP"),
+        _ => {}
+    }
+    match row.era {
+        Era::Modern if stage.facts.modern.is_none() => return not_applicable("the client does not speak 2026-07-28"),
+        Era::Legacy if stage.facts.legacy.is_none() => return not_applicable("the client has no sessions"),
+        Era::Legacy if newest(stage) < row.since => {
+            return not_applicable(format!("the rule is there from {} on", row.since));
+        }
+        _ => {}
+    }
+    match row.needs {
+        Some(what) if !stage.has_seen(what) => not_reachable(format!("the client has sent no {what}")),
+        _ => Ok(()),
+    }
+}
