@@ -12,7 +12,10 @@ use mcp_proto::{
     http,
     rpc::Timestamp,
 };
-use mcp_service::{ConnectionHandle, Host, Waiters};
+use mcp_service::{
+    Host,
+    driver_api::{ConnectionHandle, Waiters},
+};
 
 use super::{client_loop::ClientLoop, connector::Connector, threads::Threads};
 use crate::{

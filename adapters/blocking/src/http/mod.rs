@@ -78,7 +78,7 @@ pub use mcp_driver::http::{
     AuthProvider, Bearer, Body, HttpClient, MemoryStore, Refusal, ResponseHandler, Store, StoreLimits, StoreUsage,
 };
 pub use mcp_proto::http::{
-    Limits, Policy,
+    Caller, Limits, Policy, Principal,
     client::ClientOptions,
     server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };

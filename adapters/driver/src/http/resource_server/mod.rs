@@ -42,6 +42,8 @@ pub use verifier::{AccessToken, TokenError, TokenVerifier};
 /// is not passed on.
 ///
 /// The endpoint also serves the metadata document, without a token.
+#[doc(alias = "auth")]
+#[doc(alias = "bearer")]
 #[derive(Clone)]
 pub struct ResourceServer {
     inner: Arc<Inner>,

@@ -17,6 +17,7 @@ pub(super) const LEEWAY: Duration = Duration::from_secs(30);
 /// Verifies access tokens.
 ///
 /// A function of the token that returns at once is a verifier as well.
+#[doc(alias = "bearer")]
 pub trait TokenVerifier: Send + Sync + 'static {
     /// Verifies a token: that it is genuine, from an accepted issuer, for this server, and valid now. The future must
     /// not block a thread.
