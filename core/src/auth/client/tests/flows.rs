@@ -1,4 +1,4 @@
-//! What requests that are refused lead to.
+//! Flows that refused requests begin.
 
 use super::*;
 use crate::auth::authorization::RedirectError;

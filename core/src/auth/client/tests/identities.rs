@@ -1,4 +1,4 @@
-//! Who the client is.
+//! Identities of the client.
 
 use super::*;
 use crate::auth::client_identity::RegistrationError;

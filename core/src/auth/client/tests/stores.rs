@@ -1,4 +1,4 @@
-//! What is stored, and what happens if it cannot be.
+//! Stored credentials, and failures of the store.
 
 use super::*;
 use crate::auth::RedirectError;
