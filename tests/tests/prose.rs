@@ -193,10 +193,11 @@ fn finds_pronouns_and_wide_lines() {
     }
 }
 
-/// The folders of published code whose public items the sentence rules hold for.
-const PUBLISHED: [&str; 6] = [
+/// The folders of code whose doc comments the sentence rules hold for.
+const PUBLISHED: [&str; 7] = [
     "core/src",
     "adapters/service/src",
+    "adapters/macros/src",
     "adapters/driver/src",
     "adapters/blocking/src",
     "adapters/smol/src",
@@ -204,18 +205,33 @@ const PUBLISHED: [&str; 6] = [
 ];
 
 /// Words that begin a clause in place of a name: "What is stored".
-const CLAUSES: [&str; 5] = ["What", "Who", "Whatever", "That", "Those"];
+const CLAUSES: [&str; 9] = ["What", "Who", "Whatever", "That", "Those", "Why", "Which", "Until", "As"];
 
-/// Folders whose types and fields may still begin with such a word.
-const CLAUSES_KNOWN: [&str; 3] =
-    ["core/src/auth", "adapters/driver/src/http/auth", "adapters/driver/src/http/resource_server"];
+/// Returns the first word of a text.
+fn first_word(text: &str) -> &str {
+    text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default()
+}
 
-/// Returns the public items with a first sentence that breaks a rule, as `path:line: sentence`. The first word about a
-/// function is a verb in the third person: it ends with "s". No sentence begins with a clause in place of a name.
+/// Returns whether a line declares a function or a method.
+fn declares_function(line: &str) -> bool {
+    let declaration = line.split(['(', '<']).next().unwrap_or_default();
+    declaration.split(' ').rev().nth(1) == Some("fn")
+}
+
+/// Returns the items with a first sentence that breaks a rule, as `path:line: sentence`. The first word about a
+/// function is a verb in the third person: it ends with "s". No sentence begins with a clause in place of a name, also
+/// that of a module. Tests in the same file are left out, because their comments say why a test exists.
 fn first_sentences(source: &Source) -> Vec<String> {
     let mut found = Vec::new();
+    let mut report = |at: usize, text: &str| found.push(format!("{}:{at}: {text}", source.path.display()));
+    let text = source.text.split("#[cfg(test)]\nmod tests {").next().unwrap_or_default();
     let mut first = None;
-    for (at, line) in source.text.lines().map(str::trim).enumerate() {
+    for (at, line) in text.lines().map(str::trim).enumerate() {
+        if let Some(text) = line.strip_prefix("//!").filter(|_| at == 0)
+            && CLAUSES.contains(&first_word(text.trim()))
+        {
+            report(1, text.trim());
+        }
         if let Some(text) = line.strip_prefix("///") {
             // A first line that a macro writes is no text of the source: `#[doc = concat!(..)]`.
             first.get_or_insert((at + 1, text.trim()));
@@ -225,13 +241,10 @@ fn first_sentences(source: &Source) -> Vec<String> {
             continue;
         }
         let Some((at, text)) = first.take().filter(|(_, text)| !text.is_empty()) else { continue };
-        let Some(item) = line.strip_prefix("pub ") else { continue };
-        let word = text.split(|c: char| !c.is_alphanumeric()).next().unwrap_or_default();
-        let is_function = item.split('(').next().is_some_and(|start| start.split(' ').any(|word| word == "fn"));
+        let word = first_word(text);
         let is_verb = word.starts_with(char::is_uppercase) && word.ends_with('s');
-        let is_known = CLAUSES_KNOWN.iter().any(|folder| source.path.starts_with(folder));
-        if (is_function && !is_verb) || (CLAUSES.contains(&word) && !is_known) {
-            found.push(format!("{}:{at}: {text}", source.path.display()));
+        if (declares_function(line) && !is_verb) || CLAUSES.contains(&word) {
+            report(at, text);
         }
     }
     found
@@ -240,7 +253,10 @@ fn first_sentences(source: &Source) -> Vec<String> {
 #[test]
 fn first_sentences_are_in_the_third_person() {
     let sources = PUBLISHED.iter().flat_map(|folder| files(folder, &["rs"]));
-    let is_test = |source: &Source| source.path.iter().any(|part| part == "tests" || part == "tests.rs");
+    let is_test = |source: &Source| {
+        let name = |part: &std::ffi::OsStr| part.to_string_lossy().trim_end_matches(".rs").ends_with("tests");
+        source.path.iter().any(name)
+    };
     let sources: Vec<Source> = sources.filter(|source| !is_test(source)).collect();
     assert!(sources.len() > 300, "only {} files found", sources.len());
     report(&sources.iter().flat_map(first_sentences).collect::<Vec<_>>());
@@ -249,8 +265,15 @@ fn first_sentences_are_in_the_third_person() {
 #[test]
 fn finds_first_sentences_in_other_forms() {
     let of = |text: &str| first_sentences(&Source { path: "a.rs".into(), text: text.into() });
-    assert_eq!(of("/// Return it.\n#[must_use]\npub const fn f() {}"), ["a.rs:1: Return it."]);
-    assert_eq!(of("/// What is kept.\n/// More.\npub struct Kept;"), ["a.rs:1: What is kept."]);
+    for function in ["pub const fn f() {}", "fn f() {}", "pub(crate) async fn f<T>() {}"] {
+        assert_eq!(of(&format!("/// Return it.\n#[must_use]\n{function}")), ["a.rs:1: Return it."], "{function}");
+    }
+    assert_eq!(of("pub trait A {\n    /// The end.\n    fn end(&self);\n}"), ["a.rs:2: The end."]);
+    for item in ["pub struct Kept;", "struct Kept;", "kept: u8,", "Kept,", "type Kept = u8;"] {
+        assert_eq!(of(&format!("/// What is kept.\n/// More.\n{item}")), ["a.rs:1: What is kept."], "{item}");
+    }
+    assert_eq!(of("//! What is kept.\n"), ["a.rs:1: What is kept."]);
     assert_eq!(of("/// Returns it.\n///\n/// What else.\npub fn f() {}\n/// The kept.\npub struct Kept;"), [""; 0]);
-    assert_eq!(of("/// What is kept.\nstruct Kept;"), [""; 0]);
+    assert_eq!(of("/// A callback.\ntype F = fn(u8);\n/// The callback.\ncall: fn(u8),"), [""; 0]);
+    assert_eq!(of("#[cfg(test)]\nmod tests {\n    /// What is kept.\n    fn f() {}"), [""; 0]);
 }

@@ -1,4 +1,4 @@
-//! What MCP means: revisions and eras, the method table, capabilities, `_meta`, lifecycle. Tables and pure functions.
+//! The rules of MCP as tables and pure functions: revisions and eras, methods, capabilities, `_meta`, lifecycle.
 
 mod capability;
 mod headers;

@@ -55,7 +55,7 @@ impl Client {
         } else {
             let client_loop = ClientLoop::start()?;
             let requests = direct_client::<ClientLoop>();
-            // A token that is known takes no other thread.
+            // A fixed token needs no other thread.
             let detach = |credentials| Arc::new(DetachedAuth::new(credentials, client_loop.functions().clone())) as _;
             let credentials: Option<Arc<dyn AuthProvider>> =
                 if connector.has_token { credentials } else { credentials.map(detach) };

@@ -138,6 +138,8 @@ impl<T> Unpin for Deferred<T> {}
 impl<T> Future for Deferred<T> {
     type Output = T;
 
+    /// Polls the value.
+    ///
     /// # Panics
     /// If it was polled to its end before.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
@@ -174,7 +176,7 @@ mod tests {
     use std::thread;
     use std::{future::poll_fn, sync::mpsc::channel};
 
-    /// Pending for so many times, woken by another thread each time.
+    /// Stays pending for `turns` polls. Another thread wakes it each time.
     async fn after(mut turns: u32) -> u32 {
         let all = turns;
         poll_fn(move |cx| {

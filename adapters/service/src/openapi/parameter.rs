@@ -34,7 +34,7 @@ pub(super) struct Parameter {
     is_json: bool,
 }
 
-/// What is wrong with a value that the style of its parameter does not describe.
+/// The error for a value that the style of its parameter cannot express.
 const UNWRITABLE: &str = "has values that cannot be written there";
 
 /// Headers that an HTTP client sets for a request.

@@ -28,7 +28,7 @@ const MAX_PATH: usize = 8 << 10;
 /// The longest name of a parameter, in bytes.
 const MAX_PARAMETER_NAME: usize = 1 << 10;
 
-/// What was read.
+/// The operations that were read, and those that cannot be tools.
 type Read = (Vec<Operation>, Vec<RefusedOperation>);
 
 /// A part of an operation, with its schema, and where the document describes it.

@@ -36,12 +36,12 @@ pub struct State {
     pub(super) subscriptions: ResourceSubscriptions,
     pub(super) listen_requests: ListenRequests,
     pub(super) task_clock: TaskClock,
-    /// What a test client reports.
+    /// The events that a test client reports.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) noted: Noted,
 }
 
-/// What happened on a connection that tests should know.
+/// The events on a connection that tests check.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub(crate) struct Noted {

@@ -148,7 +148,7 @@ mod tests {
         task::{Wake, Waker},
     };
 
-    /// An operation that ends after it was polled again.
+    /// Returns an operation that ends after it was polled again.
     fn twice(begun: &Arc<AtomicUsize>) -> impl Future<Output = ()> + Send + 'static {
         begun.fetch_add(1, Ordering::SeqCst);
         let mut is_first = true;

@@ -237,7 +237,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// The steps that looking a member up takes.
+/// Returns the number of steps for a look-up of a member.
 const fn name_steps(name: &str) -> u64 {
     1 + name.len() as u64 / 64
 }

@@ -37,7 +37,8 @@ pub(crate) struct InputRounds {
     caller: CallerId,
     /// The responses in this request. The client can write anything there.
     given: InputResponses,
-    /// What the authenticated state of the request has: the responses of earlier rounds, and values of the service.
+    /// The contents of the authenticated state of the request: the responses of earlier rounds, and values of the
+    /// service.
     verified: InputResponses,
     record: Mutex<RoundRecord>,
 }

@@ -60,6 +60,8 @@ impl StateSigner {
         self.sign_at(now(), scope, state)
     }
 
+    /// Verifies the state of a request, and returns it.
+    ///
     /// # Errors
     /// -32602 if the state is invalid, belongs to another request, or has expired. The error does not say which.
     pub(super) fn verify(&self, scope: &Scope, text: &str) -> RpcResult<State> {

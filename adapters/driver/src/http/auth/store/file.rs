@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// What each store does, with two handles to the same entries.
+    /// Checks a store, with two handles to the same entries.
     fn compares_and_swaps(one: &dyn TokenStore, other: &dyn TokenStore) {
         let (first, second) = (credentials("first"), credentials("second"));
         assert_eq!(one.load(KEY).expect("it can be read"), None);
