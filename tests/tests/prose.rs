@@ -10,19 +10,23 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 
 /// The exact number of such lines in each folder. A change that rewords a line also changes the number here, so the
 /// numbers only shrink.
-const KNOWN: [(&str, usize); 13] = [
+const KNOWN: [(&str, usize); 17] = [
     ("core", 0),
     ("adapters/service", 0),
+    ("adapters/macros", 0),
     ("adapters/driver", 0),
     ("adapters/blocking", 0),
     ("adapters/smol", 0),
     ("adapters/tokio", 0),
+    ("adapters/cli", 0),
     ("adapters/examples", 0),
     ("adapters/tests", 0),
     ("tests", 0),
     ("fuzz", 0),
     ("benches", 0),
     ("docs", 0),
+    (".ci", 0),
+    (".github", 0),
     (".", 0),
 ];
 
@@ -214,8 +218,10 @@ fn first_word(text: &str) -> &str {
 
 /// Returns whether a line declares a function or a method.
 fn declares_function(line: &str) -> bool {
-    let declaration = line.split(['(', '<']).next().unwrap_or_default();
-    declaration.split(' ').rev().nth(1) == Some("fn")
+    let is_modifier = |word: &str| word.is_empty() || word.starts_with("pub") || word.ends_with(')');
+    let is_keyword = |word: &str| ["default", "const", "async"].contains(&word);
+    let (start, _) = line.split_once("fn ").unwrap_or(("=", ""));
+    start.split(' ').all(|word| is_modifier(word) || is_keyword(word))
 }
 
 /// Returns the items with a first sentence that breaks a rule, as `path:line: sentence`. The first word about a
@@ -265,7 +271,7 @@ fn first_sentences_are_in_the_third_person() {
 #[test]
 fn finds_first_sentences_in_other_forms() {
     let of = |text: &str| first_sentences(&Source { path: "a.rs".into(), text: text.into() });
-    for function in ["pub const fn f() {}", "fn f() {}", "pub(crate) async fn f<T>() {}"] {
+    for function in ["pub const fn f() {}", "fn f() {}", "pub(in crate::a) async fn f<T>() {}"] {
         assert_eq!(of(&format!("/// Return it.\n#[must_use]\n{function}")), ["a.rs:1: Return it."], "{function}");
     }
     assert_eq!(of("pub trait A {\n    /// The end.\n    fn end(&self);\n}"), ["a.rs:2: The end."]);
