@@ -197,17 +197,9 @@ fn files_stay_short() {
     report(long.map(|source| format!("{}: {} lines", source.path.display(), length(source))).collect());
 }
 
-/// Functions that may be longer: each is one table of cases.
-const LONG_TABLES: [(&str, &str); 2] = [
-    ("core/src/auth/token/tests.rs", "parses_token_responses"),
-    ("adapters/driver/src/http/resource_server/dpop_tests.rs", "requests_are_refused_with_reasons"),
-];
-
 /// Returns the functions that are too long, as `path:line: function`.
 fn long_functions(source: &Source) -> Vec<String> {
-    let is_table = |name: &str| LONG_TABLES.iter().any(|(path, table)| source.path.ends_with(path) && *table == name);
-    let long = functions(&source.text).into_iter();
-    let long = long.filter(|function| function.lines > LONGEST_FUNCTION && !is_table(&function.name));
+    let long = functions(&source.text).into_iter().filter(|function| function.lines > LONGEST_FUNCTION);
     long.map(|it| format!("{}:{}: `{}` has {} lines", source.path.display(), it.line, it.name, it.lines)).collect()
 }
 

@@ -85,7 +85,7 @@ type Key = [u8; 32];
 #[derive(Default)]
 struct Store {
     entries: HashMap<Key, Entry>,
-    holders: HashMap<CallerKey, Holder>,
+    holders: HashMap<CallerKey, CallerResults>,
     /// The callers, by the bytes of their results.
     by_bytes: BTreeSet<(usize, CallerKey)>,
     bytes: usize,
@@ -104,7 +104,7 @@ struct Entry {
 
 /// The results of one caller.
 #[derive(Default)]
-struct Holder {
+struct CallerResults {
     bytes: usize,
     /// The keys in the order in which they were added.
     keys: BTreeMap<u64, Key>,
@@ -256,7 +256,7 @@ impl Store {
     }
 
     /// Changes the results of a caller.
-    fn count(&mut self, holder: CallerKey, change: impl FnOnce(&mut Holder)) {
+    fn count(&mut self, holder: CallerKey, change: impl FnOnce(&mut CallerResults)) {
         let held = self.holders.entry(holder).or_default();
         self.by_bytes.remove(&(held.bytes, holder));
         change(held);

@@ -32,7 +32,7 @@ use crate::{
 
 /// The state of a server on one connection: the resources to which its client has subscribed, and the clock of tasks.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ServerRoleState {
     pub(super) subscriptions: ResourceSubscriptions,
     pub(super) listen_requests: ListenRequests,
     pub(super) task_clock: TaskClock,
@@ -72,7 +72,7 @@ impl Noted {
 
 impl Role for ServerRole {
     type App = Service;
-    type State = State;
+    type State = ServerRoleState;
     type InFlight = ServerInFlight;
 
     const CONTINUES_CALLS: bool = false;
