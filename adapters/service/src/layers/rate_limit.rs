@@ -215,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn many_callers_neither_grow_the_table_nor_lock_out_others_nor_free_the_greedy() {
+    fn many_callers_leave_the_table_and_its_limits_intact() {
         let limit = RateLimit::new(3, Duration::from_secs(3600)).max_callers(100);
         let now = 7 * SECOND;
         assert!((0..3).all(|_| limit.take(caller(0), now).is_ok()));
