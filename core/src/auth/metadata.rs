@@ -276,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_list_that_only_advises_does_not_take_away_the_metadata() {
+    fn malformed_advisory_list_does_not_refuse_the_metadata() {
         let many = format!("[{}]", (0..257).map(|index| format!("\"s{index}\"")).collect::<Vec<_>>().join(","));
         for list in [&*many, r#"["a b"]"#, r#"["\u0000"]"#, r#""a""#, "[1]", "{}"] {
             let body = format!(

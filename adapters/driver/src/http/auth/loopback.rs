@@ -436,7 +436,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_program_that_finds_no_browser_is_an_error_and_one_that_ends_well_is_none() {
+    fn browser_program_that_fails_is_an_error() {
         let url = Url::parse("https://as.example/authorize?state=canary").expect("a URL");
         let redirects = Redirects::new(|_| Redirected::Accepted);
         for status in ["3", "0"] {
