@@ -17,7 +17,7 @@ const KNOWN: [(&str, &[&str]); 0] = [];
 /// The names of the core that adapters use: a connection with its clock, frames and close reason, the server's
 /// introduction, and for HTTP the response and the caller. There is no method, capability, revision or error, so
 /// adapters cannot make protocol decisions.
-const KNOWN_TO_ADAPTERS: [&str; 30] = [
+const KNOWN_TO_ADAPTERS: [&str; 31] = [
     "Caller",
     "Client",
     "ClientConfig",
@@ -36,6 +36,7 @@ const KNOWN_TO_ADAPTERS: [&str; 30] = [
     "Paths",
     "RequestHead",
     "Policy",
+    "Principal",
     "Server",
     "ServerRole",
     "Timestamp",

@@ -165,7 +165,7 @@ impl ClientLoop {
         self.0.thread_ended.wait_until(timeout, |ended| *ended);
     }
 
-    /// Returns whether this thread may lead: it runs no task of the loop, and its thread-local values are not destroyed.
+    /// Returns whether this thread may lead: it runs no task of the loop, and its thread-local values still exist.
     fn may_lead(&self) -> bool {
         let is_current = |current: &Option<Self>| current.as_ref().is_some_and(|it| Arc::ptr_eq(&it.0, &self.0));
         CURRENT.try_with(|current| !is_current(&current.borrow())).unwrap_or(false)

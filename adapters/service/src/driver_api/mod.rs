@@ -2,8 +2,8 @@
 //!
 //! A driver lends its connection out as a [`ConnectionHandle`], and passes every event to the [`Application`] that runs
 //! on it: a session of a [`Service`](crate::Service) or a [`Host`](crate::Host). Longer work is returned as a [`Job`],
-//! a function or a future. The driver keeps jobs in a [`JobQueue`], runs their handlers in a [`HandlerScope`], and names
-//! its peer with a [`Holder`]. Tasks and threads that wait for a connection are in its [`Waiters`].
+//! a function or a future. The driver keeps jobs in a [`JobQueue`], runs their handlers in a [`HandlerScope`], and
+//! names its peer with a [`Holder`]. Tasks and threads that wait for a connection are in its [`Waiters`].
 //!
 //! Applications that only register handlers or call a peer need nothing of this module.
 

@@ -47,7 +47,7 @@ pub(super) struct Shared {
     pub(super) link: Mutex<Link>,
     /// The waiters for a change of the link or of the subscriptions.
     pub(super) changed: WaitQueue,
-    pub(super) work: Mutex<Work>,
+    pub(super) work: Mutex<PendingWork>,
     /// The subscriptions of clients, and those at the backend.
     pub(super) watches: Mutex<Watches>,
     /// The waiters for pending work.
@@ -71,7 +71,7 @@ pub(super) struct Link {
 
 /// The pending work on the connection to the backend.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct PendingWork {
     /// The lists to read.
     pub(super) lists: BTreeSet<Kind>,
     /// The lists that are being read.
