@@ -36,6 +36,9 @@ const WIDEST: usize = 100;
 /// The widest line of a comment in a source file, in characters. `cargo fmt` does not wrap comments.
 const WIDEST_COMMENT: usize = 120;
 
+/// The longest name of a test, in characters.
+const LONGEST_NAME: usize = 60;
+
 /// Reads the files of a folder, or those that lie in the root itself.
 fn files(folder: &str, extensions: &[&str]) -> Vec<Source> {
     let root = workspace::root();
@@ -162,6 +165,25 @@ fn comments_are_at_most_120_columns() {
     let sources: Vec<_> = folders.flat_map(|folder| files(folder, &["rs"])).collect();
     assert!(sources.len() > 100, "only {} sources found", sources.len());
     report(&sources.iter().flat_map(wide_comments).collect::<Vec<_>>());
+}
+
+/// Returns the functions with a name of more than 60 characters, as `path:line: name`. Only tests have such names.
+fn long_names(source: &Source) -> Vec<String> {
+    let names = source.text.lines().enumerate().filter_map(|(at, line)| {
+        let (_, name) = line.split_once("fn ").filter(|_| declares_function(line.trim()))?;
+        Some((at + 1, name.split(['(', '<']).next()?))
+    });
+    let long = names.filter(|(_, name)| name.len() > LONGEST_NAME);
+    long.map(|(at, name)| format!("{}:{at}: {name}", source.path.display())).collect()
+}
+
+#[test]
+fn names_of_tests_are_short() {
+    let sources: Vec<_> = KNOWN.iter().flat_map(|(folder, _)| files(folder, &["rs"])).collect();
+    report(&sources.iter().flat_map(long_names).collect::<Vec<_>>());
+    let name = "n".repeat(61);
+    let planted = Source { path: "a.rs".into(), text: format!("#[test]\nfn {name}() {{}}\nfn {}() {{}}", &name[1..]) };
+    assert_eq!(long_names(&planted), [format!("a.rs:2: {name}")]);
 }
 
 #[test]
