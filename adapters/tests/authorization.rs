@@ -336,7 +336,7 @@ fn a_token_that_the_application_has_is_sent_with_each_request() {
 
 /// The deadlines of a request are paused while the client authenticates, so the number of attempts is what ends it.
 #[test]
-fn a_server_that_refuses_every_token_gets_a_bounded_number_of_them() {
+fn server_that_refuses_all_tokens_gets_few_of_them() {
     run(async {
         let issuer = Issuer::start();
         let (listener, url) = protected(&issuer).await;

@@ -129,7 +129,7 @@ fn requests_for_prompts_and_resources_need_their_scopes() {
 }
 
 #[test]
-fn prompts_and_resources_need_their_scopes_in_batches_and_over_http_sse() {
+fn prompts_and_resources_need_scopes_in_batches_and_sse() {
     run(async {
         let (service, runs) = catalog();
         let endpoint = endpoint(&service);

@@ -264,7 +264,7 @@ fn requests_for_a_task_need_the_scopes_of_its_tool() {
 
 /// Another token of the same subject may have opened the stream of the session.
 #[test]
-fn notifications_about_a_task_of_a_tool_with_scopes_are_not_sent() {
+fn notifications_about_tasks_with_scopes_are_not_sent() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);
@@ -340,7 +340,7 @@ async fn respond(endpoint: &Endpoint, session: &str, id: Value) {
 
 /// Logs, progress and questions of the task are sent only to a request for its result, which had the scopes.
 #[test]
-fn messages_of_a_task_of_a_tool_with_scopes_are_sent_with_its_result() {
+fn messages_of_tasks_with_scopes_are_sent_with_the_result() {
     run(async {
         let (service, _) = service();
         let endpoint = endpoint(&service);

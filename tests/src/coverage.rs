@@ -261,7 +261,7 @@ mod tests {
     }
 
     #[test]
-    fn a_row_whose_code_is_the_same_in_each_revision_needs_a_test_in_one() {
+    fn row_with_one_code_path_needs_a_test_in_one_revision() {
         let mut coverage = sample();
         coverage.tables[0].rows[0].revisions = ["2024-11-05", "2025-11-25"].map(String::from).into();
         coverage.independent.insert("PING-001".into(), "the code is the same".into());

@@ -10,7 +10,10 @@ use mcp_proto::{
     connection::{CloseReason, Connection},
     rpc::Timestamp,
 };
-use mcp_service::{Application, ConnectionHandle, block_on};
+use mcp_service::{
+    block_on,
+    driver_api::{Application, ConnectionHandle},
+};
 
 use crate::{thread_driver::driver::Driver, transport::Transport};
 use mcp_driver::DriverOptions;

@@ -7,13 +7,13 @@ use mcp_proto::connection::{CloseReason, Opening, SendError};
 use crate::process::state::Exit;
 use mcp_service::CallError;
 
-/// Why there is no connection, or no result.
+/// The reason why there is no connection or no result.
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum Error {
     /// The program could not be started.
     Spawn {
-        /// Its name.
+        /// The name of the program.
         program: String,
         /// The error of the system.
         error: io::Error,
@@ -34,7 +34,7 @@ pub enum Error {
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct Disconnected {
-    /// Why.
+    /// The reason.
     pub reason: CloseReason,
     /// How the child process ended, if one was started for the connection.
     pub exit: Option<Exit>,

@@ -29,7 +29,10 @@ use crate::{
     },
     watched::Watched,
 };
-use mcp_service::{Application, ConnectionHandle, Deferred};
+use mcp_service::{
+    Deferred,
+    driver_api::{Application, ConnectionHandle},
+};
 
 /// A connection that runs in a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
 /// contain one.

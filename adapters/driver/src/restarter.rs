@@ -72,7 +72,7 @@ impl<C: Clone + Deref<Target = Peer<ClientRole>>> Restarter<C> {
         }
     }
 
-    /// Returns the options of the next connection: with what is known of the last one.
+    /// Returns the options of the next connection, with the knowledge of the last one.
     #[must_use]
     pub fn next_options(&self, options: &DriverOptions) -> DriverOptions {
         self.last().map_or_else(|| options.clone(), |last| options.after(&last))

@@ -114,7 +114,7 @@ impl Handler {
     /// and `state` the type of the block if it is not generic.
     pub(crate) fn registration(&self, service: &Path, state: Option<&Type>) -> Result<TokenStream> {
         let (name, conditions) = (self.name()?, &self.conditions);
-        // Errors about the types of the method are shown at its name. No code of the user is in the scope of the closure.
+        // Errors about the types of the method are shown at its name. The closure contains no code of the user.
         let span = self.method.span();
         let service = &placed(service, span);
         let constructor = if self.is_async { "new_async" } else { "new" };
@@ -269,8 +269,8 @@ fn placed(path: &Path, span: Span) -> TokenStream {
     path.to_token_stream().into_iter().map(at_place).collect()
 }
 
-/// Returns the text of a doc comment, without the space at the beginning of each line. With `include_str!` and the like,
-/// it is an expression.
+/// Returns the text of a doc comment, without the space at the beginning of each line. It is an expression if a line
+/// has a macro such as `include_str!`.
 fn doc_text(attributes: &[Attribute], span: Span) -> Option<TokenStream> {
     let lines = attributes.iter().filter(|attribute| attribute.path().is_ident("doc"));
     let lines: Vec<_> = lines.filter_map(|attribute| attribute.meta.require_name_value().ok()).collect();

@@ -208,11 +208,10 @@
 //!
 //! # Drivers
 //!
-//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It lends the connection out as a
-//! [`ConnectionHandle`], and hands every event to the [`Application`] that runs on it: a session of a [`Service`] or a
-//! [`Host`], one for each connection. Longer work is returned as a [`Job`], a function or a future, which the driver
-//! runs. Responses, cancellations and progress are processed at once, so they arrive even if all handlers are busy.
-//! Tasks and threads that wait for a connection are in its [`Waiters`].
+//! A driver owns a [`Connection`](mcp_proto::connection::Connection) and its I/O. It passes every event to a session
+//! of a [`Service`] or a [`Host`], one for each connection, and runs the jobs that the session returns. Responses,
+//! cancellations and progress are processed at once, so they arrive even if all handlers are busy. Drivers use the
+//! module [`driver_api`].
 //!
 //! # Features
 //!
@@ -265,13 +264,7 @@ pub use client::{
     roots::{InvalidRoot, Roots},
     subscription::Subscription,
 };
-pub use driver_api::{
-    block_on::block_on,
-    connection_handle::{Application, ConnectionHandle},
-    deferred::Deferred,
-    job::{Job, JobFunction, JobFuture, JobKind, Schedule},
-    waiters::{Capacity, Waiters},
-};
+pub use driver_api::{block_on::block_on, deferred::Deferred};
 pub use inbound::{
     completion_request::CompletionRequest,
     context::Context,

@@ -157,7 +157,7 @@ fn equal_calls_get_the_kept_result() {
 }
 
 #[test]
-fn results_are_not_shared_by_callers_that_are_not_known_to_be_the_same() {
+fn results_are_not_shared_by_unrecognized_callers() {
     let (count, _) = counter("count");
     let cache = ResultCache::new(Duration::from_secs(60)).per_caller("count");
     let service = build(builder().tool(count).with_layer(cache));
@@ -472,7 +472,7 @@ fn responses_of_handlers_are_final() {
 }
 
 #[test]
-fn an_idempotent_request_without_a_response_is_repeated_with_growing_delays() {
+fn idempotent_requests_are_repeated_with_growing_delays() {
     let calls = Arc::new(AtomicU32::new(0));
     let counted = calls.clone();
     let late = Tool::new_async("late", move |context: Context| {

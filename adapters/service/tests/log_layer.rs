@@ -119,7 +119,7 @@ fn clients_get_events_of_the_level_they_ask_for() {
 }
 
 #[test]
-fn an_event_on_another_thread_belongs_to_the_request_of_its_span() {
+fn event_on_another_thread_belongs_to_its_request() {
     for version in ERAS {
         let tool = Tool::new("work", || {
             let span = tracing::Span::current();

@@ -121,7 +121,7 @@ fn what_cannot_be_mounted_is_refused() {
 }
 
 #[test]
-fn a_service_that_masks_failures_is_mounted_only_by_one_that_masks_them() {
+fn masking_services_are_mounted_only_by_masking_ones() {
     let service = |name: &str| {
         let fail = Tool::new("fail", || Err::<String, Failure>(std::io::Error::other("the key is 1234").into()));
         Service::builder(name, "1.0.0").tool(fail)
@@ -145,7 +145,7 @@ fn a_service_that_masks_failures_is_mounted_only_by_one_that_masks_them() {
 
 /// Counted, not timed: each change copies only the items that it is about.
 #[test]
-fn the_cost_of_a_change_does_not_depend_on_the_number_of_mounted_items() {
+fn cost_of_a_change_is_independent_of_mounted_items() {
     let allocations = |count: usize| {
         let part = Service::builder("part", "1.0.0").enable_tools().build().expect("a service");
         let inner = Service::builder("inner", "1.0.0").enable_tools().mount("p", &part).build().expect("a service");

@@ -22,8 +22,9 @@ use mcp_proto::{
     wire::{ErrorObject, Json, RawJson},
 };
 use mcp_service::{
-    Application, CallError, CompletionRequest, ConnectionHandle, Context, Failure, Host, IncomingRequest, Next, Prompt,
-    Resource, ResourceTemplate, ResultOrTask, Service, ServiceBuilder, Tool, Waiters,
+    CallError, CompletionRequest, Context, Failure, Host, IncomingRequest, Next, Prompt, Resource, ResourceTemplate,
+    ResultOrTask, Service, ServiceBuilder, Tool,
+    driver_api::{Application, ConnectionHandle, Waiters},
     testing::{Side, TestClient},
 };
 use serde_json::{Value, json};

@@ -50,7 +50,7 @@ use mcp_driver::{
     os::net::keep_alive,
 };
 pub use mcp_proto::http::{
-    Limits, Policy,
+    Caller, Limits, Policy, Principal,
     client::ClientOptions,
     server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };

@@ -9,8 +9,8 @@ use mcp_proto::{
     wire::JsonObject,
 };
 use mcp_service::{
-    Application, Completed, ConnectionHandle, Deferred, Failure, IncomingRequest, Middleware, Next, ServerSession,
-    Service, ServiceBuilder, Tool, Waiters,
+    Completed, Deferred, Failure, IncomingRequest, Middleware, Next, ServerSession, Service, ServiceBuilder, Tool,
+    driver_api::{Application, ConnectionHandle, Waiters},
 };
 use serde::Deserialize;
 

@@ -1,10 +1,10 @@
-//! How clients authenticate.
+//! The methods with which clients authenticate.
 
-/// How a client authenticates at the token endpoint.
+/// The method with which a client authenticates at the token endpoint.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 #[non_exhaustive]
 pub enum AuthMethod {
-    /// The client only names itself: a public client.
+    /// A public client: the request has the identifier of the client and no authentication.
     None,
     /// The secret is in the `Authorization` header (RFC 6749, section 2.3.1).
     ClientSecretBasic,
@@ -26,7 +26,7 @@ impl AuthMethod {
         }
     }
 
-    /// Returns the method with this name; `None` if it is not known here.
+    /// Returns the method with this name; `None` if this crate does not know it.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         [Self::None, Self::ClientSecretBasic, Self::ClientSecretPost, Self::PrivateKeyJwt]

@@ -1,4 +1,4 @@
-//! The authorization request, and the redirect that answers it (RFC 6749, section 4.1; RFC 9207).
+//! The authorization request, and the redirect with its response (RFC 6749, section 4.1; RFC 9207).
 
 use alloc::string::String;
 use core::{fmt, time::Duration};
@@ -33,24 +33,24 @@ impl fmt::Debug for AuthorizationSeed {
     }
 }
 
-/// What a client asks an authorization server for.
+/// The parameters of an authorization request.
 #[derive(Clone, Debug)]
 pub struct AuthorizationRequest<'a> {
     /// The metadata of the authorization server, which were checked.
     pub server: &'a AuthorizationServer,
     /// The identity of the client at that server.
     pub client: &'a ClientIdentity,
-    /// Where the server sends the user back to: `https`, or `http` on a loopback host.
+    /// The redirect URI: `https`, or `http` on a loopback host.
     pub redirect_uri: &'a Url,
     /// The identifier of the resource, byte for byte (RFC 8707).
     pub resource: &'a Url,
-    /// The scopes; none leaves out the parameter.
+    /// The scopes. An empty set omits the parameter.
     pub scopes: &'a Scopes,
     /// The thumbprint of the key to which the code is bound (RFC 9449, section 10), if there is one.
     pub key_thumbprint: Option<&'a str>,
 }
 
-/// Why there is no authorization request.
+/// The reason why no authorization request can be made.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotAuthorizable {
@@ -58,7 +58,7 @@ pub enum NotAuthorizable {
     NoEndpoint,
     /// The server does not support the `S256` code challenge.
     NoPkce,
-    /// The client is known to another issuer.
+    /// The client is registered at another issuer.
     OtherIssuer,
     /// The redirect URI is neither `https` nor on a loopback host.
     RedirectUri,
@@ -102,35 +102,35 @@ pub struct Authorization {
     is_used: bool,
 }
 
-/// A code, and what the token request says beside it.
+/// An authorization code, with the other parameters of its token request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct AuthorizationCode {
     /// The code.
     pub code: Secret,
     /// The verifier of the code challenge.
     pub verifier: CodeVerifier,
-    /// The issuer whose token endpoint takes the code.
+    /// The issuer whose token endpoint accepts the code.
     pub issuer: String,
     /// The redirect URI of the request.
     pub redirect_uri: Url,
     /// The identifier of the resource.
     pub resource: Url,
-    /// The scopes that were asked for.
+    /// The requested scopes.
     pub scopes: Scopes,
 }
 
-/// Why a redirect is not the answer to an authorization request.
+/// The reason why a redirect is not accepted.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RedirectError {
-    /// Its query has more than [`Authorization::MAX_REDIRECT`] bytes.
+    /// The query has more than [`Authorization::MAX_REDIRECT`] bytes.
     TooLong,
-    /// A parameter that has a meaning occurs twice.
+    /// A parameter of the response occurs twice.
     Duplicate(&'static str),
-    /// The `state` is missing or another one. The authorization can still be used.
+    /// The `state` is missing or differs from that of the request. The authorization can still be used.
     State,
-    /// The `iss` is that of another issuer, or missing where the metadata promise it. The authorization can still be
-    /// used. What the redirect says beside it must not be shown.
+    /// The `iss` is that of another issuer, or is missing although the metadata announce it. The authorization can
+    /// still be used. The other parameters of the redirect must not be shown.
     Issuer,
     /// The authorization has expired.
     Expired,
@@ -160,17 +160,17 @@ impl fmt::Display for RedirectError {
 impl core::error::Error for RedirectError {}
 
 impl Authorization {
-    /// How long an authorization waits for its redirect if the application does not say.
+    /// The default lifetime of an authorization, within which its redirect has to arrive.
     pub const LIFETIME: Duration = Duration::from_secs(600);
 
     /// The most bytes of the query of a redirect.
     pub const MAX_REDIRECT: usize = 16 * 1024;
 
-    /// Begins an authorization: draws `state` and code verifier from `seed` and makes the URL that the user opens. It
-    /// expires `lifetime` after `now`.
+    /// Creates an authorization: derives `state` and the code verifier from `seed`, and builds the URL that the user
+    /// opens. The authorization expires `lifetime` after `now`.
     ///
     /// # Errors
-    /// Returns why the server cannot be asked.
+    /// Returns the reason if the request cannot be made.
     pub fn new(
         request: &AuthorizationRequest<'_>,
         seed: &AuthorizationSeed,
@@ -237,13 +237,13 @@ impl Authorization {
         self.expires_at
     }
 
-    /// Checks the query of a redirect, and uses up the authorization if the redirect answers it.
+    /// Checks the query of a redirect. A redirect that belongs to the request ends the authorization.
     ///
     /// The order is: size, duplicates, age, `state`, `iss`, and only then the code or the error. A redirect with the
     /// wrong `state` or `iss` changes nothing, so a forged one cannot end the authorization of the user.
     ///
     /// # Errors
-    /// Returns why there is no code. No token request may be made then.
+    /// Returns the reason if there is no code. No token request may be made then.
     pub fn handle_redirect(&mut self, now: Timestamp, query: &str) -> Result<AuthorizationCode, RedirectError> {
         if query.len() > Self::MAX_REDIRECT {
             return Err(RedirectError::TooLong);

@@ -24,11 +24,11 @@ pub enum BearerError {
     UseNonce,
 }
 
-/// How an access token is presented.
+/// The scheme with which an access token is presented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenScheme {
-    /// As it is (RFC 6750).
+    /// The token alone (RFC 6750).
     Bearer,
     /// With a proof of possession of the key to which it is bound (RFC 9449).
     Dpop,
@@ -52,7 +52,7 @@ impl BearerError {
 /// Reads the access token of a request from the values of its `Authorization` headers. Returns `None` if there is no
 /// such header, or one of another scheme than `Bearer`.
 ///
-/// No other part of a request is a place for tokens: the query is not read.
+/// Tokens in other parts of a request are ignored, also in the query.
 ///
 /// # Errors
 /// Returns [`BearerError::InvalidRequest`] if there are several headers, or if the token is malformed or has more than

@@ -12,7 +12,7 @@ use super::{
     url::{Url, UrlError},
 };
 
-/// One way to authenticate that a server offers.
+/// A challenge: an authentication scheme that a server offers, with its parameters.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Challenge {
     scheme: String,
@@ -33,7 +33,7 @@ impl fmt::Debug for Challenge {
     }
 }
 
-/// What a challenge is malformed by.
+/// The error for a malformed challenge.
 struct Malformed;
 
 impl Challenge {
@@ -48,9 +48,9 @@ impl Challenge {
 
     /// Reads the values of `WWW-Authenticate` of a response, in their order.
     ///
-    /// A value may have several challenges. What follows a mistake in a value is left out, as is a value with more than
-    /// [`MAX_LEN`](Self::MAX_LEN) bytes, and everything after the [`MAX`](Self::MAX)th challenge. A challenge that has
-    /// a parameter twice, or too many of them, is a mistake.
+    /// A value may have several challenges. After a syntax error, the rest of the value is ignored. Values with more
+    /// than [`MAX_LEN`](Self::MAX_LEN) bytes are ignored, and so is everything after the [`MAX`](Self::MAX)th
+    /// challenge. A challenge that has a parameter twice, or too many parameters, is a syntax error.
     #[must_use]
     pub fn parse_all<'a>(values: impl IntoIterator<Item = &'a [u8]>) -> Vec<Self> {
         let mut challenges = Vec::new();
@@ -87,7 +87,7 @@ impl Challenge {
         self.params.iter().find(|(known, _)| known == name).map(|(_, value)| &**value)
     }
 
-    /// Returns the token behind the scheme (`token68`), where there is one in place of parameters.
+    /// Returns the token after the scheme (`token68`), if the challenge has one instead of parameters.
     #[must_use]
     pub fn token(&self) -> Option<&str> {
         self.token.as_deref()
@@ -96,7 +96,7 @@ impl Challenge {
     /// Returns the URL of the protected resource metadata (RFC 9728, section 5.1), if the challenge names one.
     ///
     /// # Errors
-    /// Returns why what it names is no URL.
+    /// Returns the reason if the parameter is no URL.
     pub fn resource_metadata(&self) -> Option<Result<Url, UrlError>> {
         self.param("resource_metadata").map(Url::parse)
     }
@@ -114,7 +114,7 @@ impl Challenge {
     }
 }
 
-/// Reads a header value from its beginning. Each byte is looked at a bounded number of times.
+/// A reader of a header value. It reads each byte a bounded number of times.
 struct Reader<'a> {
     rest: &'a [u8],
 }
@@ -218,7 +218,7 @@ impl<'a> Reader<'a> {
         Ok(Some((text(name).to_ascii_lowercase(), value)))
     }
 
-    /// Reads a quoted string behind its first quote.
+    /// Reads a quoted string after its opening quote.
     fn quoted(&mut self) -> Result<String, Malformed> {
         let mut value = Vec::new();
         loop {
@@ -226,7 +226,7 @@ impl<'a> Reader<'a> {
             if self.eat(b'"') {
                 return String::from_utf8(value).map_err(|_| Malformed);
             }
-            // A backslash and what it stands before, or the end.
+            // A backslash and the escaped byte, or the end.
             let [_, escaped, rest @ ..] = self.rest else { return Err(Malformed) };
             value.push(*escaped);
             self.rest = rest;

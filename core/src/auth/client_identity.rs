@@ -21,7 +21,8 @@ use super::{
     url::Url,
 };
 
-/// Returns the method with which a client registers: the first that the server has of none, post and basic.
+/// Returns the method with which a client registers: the first of `none`, `client_secret_post` and
+/// `client_secret_basic` that the server supports.
 fn to_register(server: &AuthorizationServer) -> Option<AuthMethod> {
     let is_offered = |method: &AuthMethod| server.has_auth_method(*method);
     [AuthMethod::None, AuthMethod::ClientSecretPost, AuthMethod::ClientSecretBasic].into_iter().find(is_offered)
@@ -46,9 +47,10 @@ pub struct ClientIdentity {
     pub secret: Option<Secret>,
     /// When the secret expires, in seconds since 1970; `None` if it does not.
     pub secret_expires_at: Option<u64>,
-    /// Where servers send users back to, as it was registered; empty if that is not known.
+    /// The registered redirect URIs; empty if they are not known.
     pub redirect_uris: Vec<Url>,
-    /// How the client authenticates. `None` lets [`ClientOptions::choose`] decide by the metadata of the server.
+    /// The method with which the client authenticates. `None` lets [`ClientOptions::choose`] decide by the metadata of
+    /// the server.
     pub auth_method: Option<AuthMethod>,
 }
 
@@ -65,7 +67,7 @@ impl ClientIdentity {
         options.pre_registered(self).is_none() && !is_document
     }
 
-    /// Returns how the client authenticates at this server.
+    /// Returns the method with which the client authenticates at this server.
     fn method_at(&self, server: &AuthorizationServer) -> Result<AuthMethod, NoIdentity> {
         match (self.auth_method, &self.secret) {
             (Some(method), _) => Ok(method),
@@ -75,7 +77,7 @@ impl ClientIdentity {
     }
 }
 
-/// Which identities a client has or can get.
+/// The identities that a client has or can get.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ClientOptions {
     /// Identities that the operators of authorization servers have given out. If there are some, no other kind is used:
@@ -83,27 +85,27 @@ pub struct ClientOptions {
     pub pre_registered: Vec<ClientIdentity>,
     /// The metadata document of the client. Its URL is the identifier of the client at servers that fetch it.
     pub metadata: Option<ClientMetadata>,
-    /// What the client says of itself when it registers (RFC 7591); `None` if it does not register.
+    /// The metadata with which the client registers (RFC 7591); `None` if it does not register.
     pub registration: Option<Registration>,
 }
 
-/// How a client gets its identity.
+/// The way in which a client gets its identity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum IdentityChoice {
-    /// It has one.
+    /// The client has an identity.
     Known(ClientIdentity),
-    /// It registers at this URL, with the body of [`Registration::body`].
+    /// The client registers at this URL, with the body of [`Registration::body`].
     Register(Url),
 }
 
-/// Why a client has no identity at an authorization server.
+/// The reason why a client has no identity at an authorization server.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NoIdentity {
     /// The pre-registered identities are those of other issuers.
     OtherIssuer,
-    /// The server takes none of the kinds of identities that the client has.
+    /// The server accepts none of the kinds of identities that the client has.
     NotSupported,
     /// The server offers no authentication that is possible with the secret of the client.
     AuthMethod,
@@ -149,13 +151,13 @@ impl ClientOptions {
     }
 
     /// Chooses the identity at an authorization server, in the order of the specification: pre-registered, metadata
-    /// document, dynamic registration. `stored` is what an earlier registration has resulted in; it is ignored if it is
-    /// of another issuer, expired, or registered with other redirect URIs than `redirect_uri`.
+    /// document, dynamic registration. `stored` is the result of an earlier registration. It is ignored if it belongs
+    /// to another issuer, has expired, or was registered with other redirect URIs than `redirect_uri`.
     ///
     /// See the specification, basic/authorization, Client Registration Approaches.
     ///
     /// # Errors
-    /// Returns why there is none.
+    /// Returns the reason if there is no identity.
     pub fn choose(
         &self,
         server: &AuthorizationServer,
@@ -200,12 +202,12 @@ impl ClientOptions {
     }
 }
 
-/// What a client says of itself when it registers.
+/// The metadata with which a client registers.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Registration {
     /// The name that users see.
     pub client_name: String,
-    /// Where authorization servers send users back to; at least one.
+    /// The redirect URIs; at least one.
     pub redirect_uris: Vec<Url>,
     /// A page about the client.
     pub client_uri: Option<Url>,
@@ -229,8 +231,8 @@ impl Registration {
         }
     }
 
-    /// Returns the body of a registration request, a JSON object. `scopes` are those that the client is going to ask
-    /// for.
+    /// Returns the body of a registration request, a JSON object. `scopes` are the scopes that the client is going to
+    /// request.
     ///
     /// See RFC 7591, section 2.
     #[must_use]
@@ -255,19 +257,19 @@ impl Registration {
     }
 }
 
-/// Why a registration has failed.
+/// The reason why a registration has failed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum RegistrationError {
-    /// The server refuses it, because of redirect URIs for example.
+    /// The server refuses the registration, for example because of its redirect URIs.
     Rejected(OAuthError),
-    /// The server answers with this status and says no more. 408, 429 and 500 to 599 may pass.
+    /// The response has this status and no error code. 408, 429 and 500 to 599 may be temporary.
     Status(u16),
-    /// There is no response. That may pass.
+    /// There is no response. This may be temporary.
     NoResponse,
-    /// The response is not what RFC 7591 says.
+    /// The response does not conform to RFC 7591.
     Document(DocumentError),
-    /// The server wants a way to authenticate that is not known here.
+    /// The server requires an authentication method that this crate does not know.
     AuthMethod,
 }
 
@@ -288,11 +290,11 @@ impl core::error::Error for RegistrationError {}
 impl ClientIdentity {
     /// Reads the response to a registration at the server with this issuer.
     ///
-    /// Any status from 200 to 299 is a success. An empty secret counts as none. The way to authenticate is that of the
-    /// response; if it names none, `client_secret_basic` with a secret and `none` without.
+    /// Any status from 200 to 299 is a success. An empty secret counts as none. The authentication method is that of
+    /// the response. The default is `client_secret_basic` with a secret, and `none` without a secret.
     ///
     /// # Errors
-    /// Returns why the client is not registered.
+    /// Returns the reason if the client is not registered.
     pub fn from_registration(issuer: &str, status: u16, body: &[u8]) -> Result<Self, RegistrationError> {
         let document = Document::parse(body);
         if let Some(error) = document.as_ref().ok().and_then(OAuthError::of) {
@@ -305,7 +307,7 @@ impl ClientIdentity {
         client.map_err(RegistrationError::Document)?.ok_or(RegistrationError::AuthMethod)
     }
 
-    /// Reads a registered client; `None` if it has another way to authenticate than there are here.
+    /// Reads a registered client; `None` if its authentication method is unknown.
     fn of(issuer: &str, document: &Document) -> Result<Option<Self>, DocumentError> {
         let [client_id, secret, expires, method] = document.members([
             "client_id",

@@ -1,4 +1,4 @@
-//! The Client ID Metadata Document: what a client says of itself at the URL that is its identifier.
+//! The Client ID Metadata Document: the metadata of a client, at the URL that is its identifier.
 
 use alloc::{
     string::{String, ToString},
@@ -18,8 +18,8 @@ use super::{
 /// The Client ID Metadata Document of a client.
 ///
 /// Its URL is the identifier of the client at authorization servers that fetch such documents. The application serves
-/// [`to_json`](Self::to_json) at that URL, as `application/json`, and gives the same value to
-/// [`ClientOptions`](super::ClientOptions::metadata): so the client acts as the document says.
+/// [`to_json`](Self::to_json) at that URL, as `application/json`, and passes the same value to
+/// [`ClientOptions`](super::ClientOptions::metadata), so that the client behaves as documented there.
 ///
 /// See the specification, basic/authorization, Client ID Metadata Documents.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ pub struct ClientMetadata {
     scopes: Scopes,
 }
 
-/// Why a client cannot be described by a document.
+/// The reason why the metadata of a client are invalid.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum InvalidClientMetadata {
@@ -65,7 +65,7 @@ impl ClientMetadata {
     /// Describes a public client with the grants `authorization_code` and `refresh_token`. The document is at `url`.
     ///
     /// # Errors
-    /// Returns what authorization servers would not take.
+    /// Returns the reason if authorization servers would refuse the metadata.
     pub fn new(
         url: Url,
         client_name: impl Into<String>,
@@ -122,7 +122,7 @@ impl ClientMetadata {
     }
 
     /// Lets the client authenticate with a key (`private_key_jwt`), whose public half is in the key set at `jwks_uri`.
-    /// The authorization has to be given a signer with the key.
+    /// The application has to provide a signer with the key.
     ///
     /// # Errors
     /// If the URL is not `https`.
@@ -140,7 +140,8 @@ impl ClientMetadata {
         &self.url
     }
 
-    /// Returns how the client authenticates: with its key, or not at all. It has no secret, as the document is public.
+    /// Returns the method with which the client authenticates: with its key, or `none`. The client has no secret,
+    /// because the document is public.
     #[must_use]
     pub const fn auth_method(&self) -> AuthMethod {
         if self.jwks_uri.is_some() { AuthMethod::PrivateKeyJwt } else { AuthMethod::None }

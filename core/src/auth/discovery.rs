@@ -1,11 +1,11 @@
-//! Where the metadata of a protected server and of its authorization server may be: the only place that makes
+//! The URLs at which the metadata of a protected server and of its authorization server may be. Only this module builds
 //! well-known URLs.
 
 use alloc::{format, string::String, vec::Vec};
 
 use super::url::Url;
 
-/// Which kind of document is at a candidate.
+/// The kind of a metadata document.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Kind {
@@ -20,9 +20,9 @@ pub enum Kind {
 /// A URL at which a document may be.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Candidate {
-    /// Where it may be.
+    /// The URL.
     pub url: Url,
-    /// What is there.
+    /// The kind of the document.
     pub kind: Kind,
 }
 
@@ -30,8 +30,8 @@ const PROTECTED_RESOURCE: &str = "/.well-known/oauth-protected-resource";
 const AUTHORIZATION_SERVER: &str = "/.well-known/oauth-authorization-server";
 const OPENID: &str = "/.well-known/openid-configuration";
 
-/// Returns where the protected resource metadata of a server may be, in the order in which it is requested: what the
-/// challenge names, the well-known URL with the path of the server, and that at the root.
+/// Returns the candidates for the protected resource metadata of a server, in the order of the requests: the URL that
+/// the challenge names, the well-known URL with the path of the server, and the well-known URL at the root.
 ///
 /// `challenged` is the [`resource_metadata`](super::Challenge::resource_metadata) of a challenge, after it has passed
 /// the [policy](super::UrlPolicy).
@@ -50,10 +50,10 @@ pub fn protected_resource(server: &Url, challenged: Option<&Url>) -> Vec<Candida
     found.0
 }
 
-/// Returns where the metadata of an authorization server may be, in the order in which it is requested.
+/// Returns the candidates for the metadata of an authorization server, in the order of the requests.
 ///
-/// For an issuer with a path: RFC 8414 with the well-known part in front of the path, OpenID Connect likewise, and
-/// OpenID Connect behind the path. For one without: RFC 8414, and OpenID Connect.
+/// For an issuer with a path: RFC 8414 with the well-known part before the path, OpenID Connect with it before the
+/// path, and OpenID Connect with it after the path. For one without: RFC 8414, and OpenID Connect.
 ///
 /// See RFC 8414, section 3.1; specification, Authorization Server Metadata Discovery.
 #[must_use]
@@ -80,7 +80,7 @@ pub fn authorization_base(server: &Url) -> Url {
     server.with_path("").expect("it is shorter than the URL of the server")
 }
 
-/// Returns where the metadata of an authorization server of 2025-03-26 is: directly below its base URL.
+/// Returns the candidates for the metadata of an authorization server of 2025-03-26: directly below its base URL.
 #[must_use]
 pub fn of_2025_03_26(server: &Url) -> Vec<Candidate> {
     let mut found = Candidates::default();
@@ -101,7 +101,7 @@ pub struct DefaultEndpoints {
 
 /// Returns the default endpoints of 2025-03-26, below the authorization base URL.
 ///
-/// They are used after none of [its candidates](of_2025_03_26) was found, and not when they failed for a while.
+/// They are used after none of [its candidates](of_2025_03_26) was found, and not after a temporary failure.
 ///
 /// # Panics
 /// Does not, as [`authorization_base`].
@@ -129,20 +129,20 @@ impl Candidates {
     }
 }
 
-/// What came of a request for a document.
+/// The result of a request for a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Attempt<T, E> {
     /// The document.
     Found(T),
-    /// There is no document at this candidate, only an error of the client (4xx) or something else than a JSON object:
-    /// the next one is requested.
+    /// There is no document at this candidate, but a client error (4xx) or a body that is no JSON object. The next
+    /// candidate is requested.
     NotHere(E),
-    /// There is a document at this candidate, or would be, and it must not be used: it speaks of another resource or
-    /// issuer, has members that are missing or wrong, is too long, or its URL is not followed. The next candidate is
-    /// requested, but what a server without metadata has is not assumed.
+    /// The document at this candidate must not be used: it belongs to another resource or issuer, has missing or
+    /// invalid members, is too long, or its URL is not followed. The next candidate is requested. The default endpoints
+    /// of a server without metadata are not assumed.
     Refused(E),
-    /// The request failed for a reason that may pass: the next candidate is requested, but if all others have none
-    /// either, the document was not found to be missing.
+    /// The request failed for a reason that may be temporary. The next candidate is requested. If no other candidate
+    /// has a document, the document may still exist.
     Transient(String),
 }
 
@@ -150,7 +150,7 @@ pub enum Attempt<T, E> {
 ///
 /// # Errors
 /// [`NotFound::Missing`] if no candidate has a document, [`NotFound::Refused`] if one must not be used, and
-/// [`NotFound::Transient`] if it is not sure that there is none because a request failed.
+/// [`NotFound::Transient`] if a request failed, so that the document may exist.
 pub fn conclude<T, E>(attempts: impl IntoIterator<Item = Attempt<T, E>>) -> Result<T, NotFound<E>> {
     let mut reasons = Vec::new();
     let (mut refused, mut transient) = (None, None);
@@ -169,14 +169,14 @@ pub fn conclude<T, E>(attempts: impl IntoIterator<Item = Attempt<T, E>>) -> Resu
     })
 }
 
-/// Why a document was not found.
+/// The reason why a document was not found.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum NotFound<E> {
-    /// No candidate has one: why, in the order of the candidates.
+    /// No candidate has a document. The reasons are in the order of the candidates.
     Missing(Vec<E>),
-    /// A document must not be used: why.
+    /// A document must not be used, for this reason.
     Refused(E),
-    /// A request failed: the first reason. Discovery can be repeated later.
+    /// A request failed, with the first reason. Discovery can be repeated later.
     Transient(String),
 }
 

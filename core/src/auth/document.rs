@@ -25,23 +25,23 @@ pub const MAX_ITEMS: usize = 256;
 /// The most bytes of a text in a document.
 pub const MAX_TEXT: usize = 16 * 1024;
 
-/// Why a document is not used.
+/// The reason why a document is not used.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum DocumentError {
-    /// It has more than [`MAX_LEN`] bytes.
+    /// The document has more than [`MAX_LEN`] bytes.
     TooLong,
-    /// It is no JSON object.
+    /// The document is no JSON object.
     NotAnObject,
-    /// A member that has a meaning occurs twice.
+    /// A member that the client reads occurs twice.
     Duplicate(&'static str),
-    /// A member that is needed is missing.
+    /// A required member is missing.
     Missing(&'static str),
-    /// A member is of another type, or larger than it may be.
+    /// A member has the wrong type, or is too large.
     Invalid(&'static str),
     /// A member is no URL.
     Url(&'static str, UrlError),
-    /// A member that has to be equal to what the client expects is not: the issuer, or the resource.
+    /// The issuer or the resource differs from the expected one.
     Mismatch(&'static str),
 }
 
@@ -159,8 +159,8 @@ impl Member {
 
     /// Returns a list of texts, of at most [`MAX_ITEMS`].
     pub(super) fn texts(&self) -> Result<Option<Vec<String>>> {
-        // An element takes at least three bytes and, in a list, 24: what is decoded before the check is bounded by the
-        // document.
+        // An element has at least three bytes in the document and takes 24 in a list, so the size of the document
+        // bounds the list that is decoded before the check.
         let texts: Option<Vec<String>> = self.decode()?;
         let is_small = |texts: &Vec<String>| {
             texts.len() <= MAX_ITEMS && texts.iter().all(|text| !text.is_empty() && text.len() <= MAX_TEXT)

@@ -27,7 +27,8 @@ impl ProtectedResource {
     /// Reads the metadata of the server at `server`.
     ///
     /// # Errors
-    /// Returns why the document is not used. Metadata of another resource are not: [`DocumentError::Mismatch`].
+    /// Returns the reason if the document is not used. For metadata of another resource it is
+    /// [`DocumentError::Mismatch`].
     pub fn parse(body: &[u8], server: &Url) -> Result<Self, DocumentError> {
         let document = Document::parse(body)?;
         let [resource, servers, scopes, dpop] = document.members([
@@ -42,7 +43,7 @@ impl ProtectedResource {
         }
         let issuers = servers.texts()?.filter(|issuers| !issuers.is_empty());
         let issuers = issuers.ok_or(DocumentError::Missing("authorization_servers"))?;
-        // One that is no URL does not take away the others.
+        // An invalid URL does not invalidate the others.
         let mut error = None;
         let parse = |issuer: &String| Url::parse(issuer).map_err(|why| error = error.or(Some(why))).ok();
         let authorization_servers: Vec<_> = issuers.iter().filter_map(parse).collect();
@@ -52,7 +53,7 @@ impl ProtectedResource {
         Ok(Self {
             resource: url,
             authorization_servers,
-            // A list that only advises does not take away the rest if it is malformed or too long.
+            // A malformed or overlong list that is only advice does not invalidate the document.
             scopes_supported: scopes.scopes().unwrap_or_default(),
             dpop_required: dpop.flag()?,
         })
@@ -64,22 +65,21 @@ impl ProtectedResource {
 pub struct AuthorizationServer {
     /// The issuer, byte for byte.
     pub issuer: String,
-    /// Where users authorize clients; `None` if the server only has grants without users.
+    /// The authorization endpoint; `None` if the server has only grants without users.
     pub authorization_endpoint: Option<Url>,
-    /// Where tokens are.
+    /// The token endpoint.
     pub token_endpoint: Url,
-    /// Where clients register (RFC 7591).
+    /// The registration endpoint (RFC 7591).
     pub registration_endpoint: Option<Url>,
-    /// Where tokens are revoked (RFC 7009).
+    /// The revocation endpoint (RFC 7009).
     pub revocation_endpoint: Option<Url>,
     /// The scopes that the server knows.
     pub scopes_supported: Option<Scopes>,
-    /// How clients may authenticate at the token endpoint. RFC 8414 has `client_secret_basic` where the member is
-    /// missing.
+    /// The authentication methods of the token endpoint. The default of RFC 8414 is `client_secret_basic`.
     pub token_endpoint_auth_methods: Vec<String>,
     /// The algorithms of assertions of clients at the token endpoint.
     pub token_endpoint_auth_algorithms: Vec<String>,
-    /// The grants that the server has. RFC 8414 has `authorization_code` and `implicit` where the member is missing.
+    /// The grants that the server has. The default of RFC 8414 is `authorization_code` and `implicit`.
     pub grant_types: Vec<String>,
     /// The methods of code challenges. `None` if the member is missing: the server then does not support PKCE.
     pub code_challenge_methods: Option<Vec<String>>,
@@ -98,7 +98,8 @@ impl AuthorizationServer {
     /// with it byte for byte.
     ///
     /// # Errors
-    /// Returns why the document is not used. That of another issuer is not: [`DocumentError::Mismatch`].
+    /// Returns the reason if the document is not used. For metadata of another issuer it is
+    /// [`DocumentError::Mismatch`].
     pub fn parse(body: &[u8], issuer: &str) -> Result<Self, DocumentError> {
         Self::parse_any(body, &[issuer])
     }
@@ -127,7 +128,7 @@ impl AuthorizationServer {
         if !issuers.contains(&&*issuer) {
             return Err(DocumentError::Mismatch("issuer"));
         }
-        // Lists that only advise do not take away the rest if they are malformed or too long.
+        // Malformed or overlong lists that are only advice do not invalidate the document.
         let advice = |list: &Member| list.texts().unwrap_or_default();
         Ok(Self {
             issuer,
@@ -146,7 +147,7 @@ impl AuthorizationServer {
         })
     }
 
-    /// Describes a server of which nothing else is known.
+    /// Describes a server of which only these endpoints are known.
     pub(super) const fn with_token_endpoint(issuer: String, token_endpoint: Url) -> Self {
         Self {
             issuer,
@@ -165,14 +166,14 @@ impl AuthorizationServer {
         }
     }
 
-    /// Returns whether the server supports the code challenges that the client makes. A client refuses to continue
-    /// without (specification, Authorization Code Protection).
+    /// Returns whether the server supports the code challenges that the client makes. Without them, a client stops the
+    /// authorization (specification, Authorization Code Protection).
     #[must_use]
     pub fn has_s256(&self) -> bool {
         self.code_challenge_methods.iter().flatten().any(|method| method == CodeVerifier::METHOD)
     }
 
-    /// Returns whether clients may authenticate in this way at the token endpoint.
+    /// Returns whether clients may authenticate with this method at the token endpoint.
     #[must_use]
     pub fn has_auth_method(&self, method: AuthMethod) -> bool {
         self.token_endpoint_auth_methods.iter().any(|name| name == method.as_str())
@@ -275,7 +276,7 @@ mod tests {
     }
 
     #[test]
-    fn a_malformed_list_that_only_advises_does_not_take_away_the_metadata() {
+    fn malformed_advisory_list_does_not_refuse_the_metadata() {
         let many = format!("[{}]", (0..257).map(|index| format!("\"s{index}\"")).collect::<Vec<_>>().join(","));
         for list in [&*many, r#"["a b"]"#, r#"["\u0000"]"#, r#""a""#, "[1]", "{}"] {
             let body = format!(

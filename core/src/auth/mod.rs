@@ -1,14 +1,14 @@
-//! Authorization with OAuth 2.1, without I/O: what a client of a protected server has to decide.
+//! Authorization with OAuth 2.1 for clients and servers, without I/O.
 //!
-//! A server over HTTP that wants a token answers with 401 and one or more [`Challenge`]s. The client finds the metadata
-//! of the server and of its authorization server at the candidates of [`discovery`], reads them as [`metadata`], has a
-//! client identity ([`ClientOptions`]), sends the user to an authorization URL and reads the redirect that comes back
-//! ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]). Each of these is a pure
-//! function or a value: the application performs the HTTP requests, opens the browser, draws the random bytes and keeps
-//! the tokens.
+//! A server over HTTP that requires a token responds with 401 and one or more [`Challenge`]s. The client finds the
+//! metadata of the server and of its authorization server at the candidates of [`discovery`], reads them as
+//! [`metadata`], has a client identity ([`ClientOptions`]), sends the user to an authorization URL and reads the
+//! redirect that comes back ([`Authorization`]), and exchanges the code for a token ([`TokenRequest`], [`TokenReply`]).
+//! Each of these is a pure function or a value: the application performs the HTTP requests, opens the browser, draws
+//! the random bytes and keeps the tokens.
 //!
 //! A protected server reads the token of each request with [`bearer_token`], publishes its [`ResourceMetadata`], and
-//! answers with the challenges of these. Tokens that are bound to a key come with a proof, which [`dpop`] checks.
+//! responds with the challenges of that type. Tokens that are bound to a key come with a proof, which [`dpop`] checks.
 //!
 //! Everything that arrives is untrusted. Documents have [limits](document), URLs in them pass a [`UrlPolicy`], and
 //! secrets are [`Secret`]s, which are never printed.

@@ -13,13 +13,14 @@ const MAX_DESCRIPTION: usize = 1024;
 pub struct OAuthError {
     /// The code, of printable ASCII characters.
     pub code: String,
-    /// A text for developers, of at most 1,024 bytes and without control characters. It is the server's, and may quote
-    /// what the client has sent: the application shows it as such, or not at all, and does not log it.
+    /// A text for developers, of at most 1,024 bytes and without control characters. The server wrote it, and may quote
+    /// secrets that the client has sent. The application shows it as a text of the server, or not at all, and does not
+    /// log it.
     pub description: Option<String>,
 }
 
 impl OAuthError {
-    /// Makes an error of a code and a description; `None` if the code is none.
+    /// Creates an error with a code and a description; `None` if the code is invalid.
     pub(super) fn new(code: &str, description: Option<&str>) -> Option<Self> {
         let is_code = (1..=128).contains(&code.len()) && code.bytes().all(|byte| matches!(byte, 0x20..=0x7e));
         let description = description.map(|text| {
@@ -30,17 +31,17 @@ impl OAuthError {
         is_code.then(|| Self { code: code.to_owned(), description: description.filter(|text| !text.is_empty()) })
     }
 
-    /// Returns whether the server could not answer for the moment.
+    /// Returns whether the failure is temporary.
     pub(super) fn is_temporary(&self) -> bool {
         matches!(&*self.code, "temporarily_unavailable" | "server_error")
     }
 
-    /// Returns whether the code, refresh token or assertion of the request is of no use any more.
+    /// Returns whether the code, refresh token or assertion of the request is not valid any more.
     pub(super) fn is_grant_invalid(&self) -> bool {
         self.code == "invalid_grant"
     }
 
-    /// Returns whether the server does not know the client, or does not accept how it authenticates.
+    /// Returns whether the server does not know the client, or does not accept its authentication.
     pub(super) fn is_client_invalid(&self) -> bool {
         matches!(&*self.code, "invalid_client" | "unauthorized_client")
     }
@@ -48,7 +49,7 @@ impl OAuthError {
     /// Reads the error of a JSON body; `None` if there is none.
     pub(super) fn of(document: &Document) -> Option<Self> {
         let [code] = document.members(["error"]).ok()?;
-        // A description that is no text, or that is there twice, does not hide the error.
+        // An invalid or duplicate description does not hide the error.
         let description = document.members(["error_description"]).ok().and_then(|[text]| text.text().ok()).flatten();
         Self::new(&code.text().ok()??, description.as_deref())
     }

@@ -8,7 +8,7 @@ use hmac_sha256::Hash;
 
 use super::secret::Secret;
 
-/// A code verifier. Its challenge goes into the authorization request, itself into the token request.
+/// A code verifier. The authorization request has its challenge, and the token request has the verifier.
 ///
 /// The method is always `S256`; `plain` is not offered.
 #[derive(Clone, PartialEq, Eq)]
@@ -18,7 +18,7 @@ impl CodeVerifier {
     /// The name of the method.
     pub const METHOD: &'static str = "S256";
 
-    /// Makes a verifier of 43 characters from random bytes, which must be unpredictable.
+    /// Creates a verifier of 43 characters from random bytes, which must be unpredictable.
     #[must_use]
     pub fn new(random: [u8; 32]) -> Self {
         Self(Secret::new(Base64UrlUnpadded::encode_string(&random)))

@@ -1,15 +1,15 @@
-//! Which URLs of documents are followed.
+//! The policy for URLs in documents of servers.
 
 use core::net::{Ipv4Addr, Ipv6Addr};
 use core::{fmt, net::IpAddr};
 
 use super::url::Url;
 
-/// In which part of the network a host is.
+/// The part of the network in which a host is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Network {
-    /// Anywhere on the internet, or a name that is not resolved yet.
+    /// The internet, or a name that is not resolved yet.
     Public,
     /// The same machine.
     Loopback,
@@ -17,13 +17,13 @@ pub enum Network {
     Private,
     /// The same link, where clouds serve credentials of machines: RFC 3927, RFC 4291.
     LinkLocal,
-    /// An address that is no host: unspecified, broadcast, multicast, reserved.
+    /// An address that no host has: unspecified, broadcast, multicast, reserved.
     Reserved,
 }
 
 impl Network {
     /// Returns the network of an address. An IPv6 address that stands for an IPv4 address (mapped, compatible, 6to4,
-    /// NAT64) is in the network of that one.
+    /// NAT64) is in the network of that IPv4 address.
     #[must_use]
     pub fn of(address: IpAddr) -> Self {
         match address {
@@ -64,7 +64,7 @@ impl Network {
             [0x64, 0xff9b, 1, ..] | [0x2001, 0, ..] => Self::Reserved,
             [0xfc00..=0xfdff, ..] => Self::Private,
             [0xfe80..=0xfebf, ..] => Self::LinkLocal,
-            // Site-local addresses are gone, and some machines still have them.
+            // Site-local addresses are deprecated, but still in use.
             [0xfec0..=0xfeff, ..] => Self::Private,
             [0xff00..=0xffff, ..] => Self::Reserved,
             _ => Self::Public,
@@ -83,7 +83,7 @@ impl Network {
         match url.address() {
             Some(address) => Self::of(address),
             None if is_local(host) => Self::Loopback,
-            // Resolvers take names such as `127.1`, `0x7f000001` or `2130706433` for addresses.
+            // Resolvers read names such as `127.1`, `0x7f000001` or `2130706433` as addresses.
             None if host.rsplit('.').next().is_some_and(is_number) => Self::Reserved,
             None => Self::Public,
         }
@@ -109,23 +109,23 @@ fn is_number(label: &str) -> bool {
 ///   the origin of the server are sent there anyway.
 /// - A redirect stays at its origin.
 ///
-/// A name is resolved after that by the application, which asks [`check_address`](Self::check_address) before it
-/// connects: a public name may have a private address.
+/// The application then resolves the name, and calls [`check_address`](Self::check_address) before it connects, because
+/// a public name may have a private address.
 #[derive(Clone, Debug)]
 pub struct UrlPolicy {
     server: Url,
     network: Network,
 }
 
-/// Why a URL is not followed.
+/// The reason why a URL is not followed.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlRefused {
-    /// It is not encrypted, and not on the loopback interface.
+    /// The URL is not encrypted, and not on the loopback interface.
     NotEncrypted,
-    /// It is in a network in which the server is not.
+    /// The URL is in a network in which the server is not.
     Network(Network),
-    /// It is a redirect to another origin.
+    /// The URL is a redirect to another origin.
     Redirect,
 }
 
@@ -142,14 +142,14 @@ impl fmt::Display for UrlRefused {
 impl core::error::Error for UrlRefused {}
 
 impl UrlPolicy {
-    /// Makes the policy for the documents of a server.
+    /// Creates the policy for the documents of a server.
     #[must_use]
     pub fn new(server: &Url) -> Self {
         Self { server: server.clone(), network: Network::of_url(server) }
     }
 
-    /// Tells the policy to which address the name of the server was resolved. An address of the server that its URL
-    /// names already changes nothing.
+    /// Sets the address to which the name of the server was resolved. If the URL of the server has an IP address,
+    /// nothing changes.
     #[must_use]
     pub fn with_server_address(mut self, address: IpAddr) -> Self {
         if self.server.address().is_none() {
@@ -161,7 +161,7 @@ impl UrlPolicy {
     /// Checks a URL that a document names, before its host is resolved.
     ///
     /// # Errors
-    /// Returns why it is not followed.
+    /// Returns the reason if it is not followed.
     pub fn check(&self, url: &Url) -> Result<(), UrlRefused> {
         let network = Network::of_url(url);
         if !url.is_https() && network != Network::Loopback {
@@ -173,14 +173,13 @@ impl UrlPolicy {
     /// Checks an address to which the host of `url` was resolved.
     ///
     /// # Errors
-    /// Returns why it is not connected to.
+    /// Returns the reason if the client must not connect to it.
     pub fn check_address(&self, url: &Url, address: IpAddr) -> Result<(), UrlRefused> {
         let network = Network::of(address);
         if !url.is_https() && network != Network::Loopback {
             return Err(UrlRefused::NotEncrypted);
         }
-        // A server that is reached by name may be in a private network. The network of another host is a different
-        // matter.
+        // A server that is reached by name may be in a private network. Other hosts may not.
         let is_own = matches!(network, Network::Loopback | Network::Private) && url.is_same_origin(&self.server);
         if is_own { Ok(()) } else { self.check_network(url, network) }
     }
@@ -196,10 +195,10 @@ impl UrlPolicy {
         if is_allowed { Ok(()) } else { Err(UrlRefused::Network(network)) }
     }
 
-    /// Checks where a redirect leads that was the answer to a request to `from`.
+    /// Checks the target `to` of a redirect in the response to a request to `from`.
     ///
     /// # Errors
-    /// Returns why it is not followed.
+    /// Returns the reason if it is not followed.
     pub fn check_redirect(&self, from: &Url, to: &Url) -> Result<(), UrlRefused> {
         if from.is_same_origin(to) { self.check(to) } else { Err(UrlRefused::Redirect) }
     }

@@ -1,4 +1,4 @@
-//! What a protected server says of itself: its metadata (RFC 9728), and the challenges to its clients (RFC 6750).
+//! The metadata of a protected server (RFC 9728), and the challenges to its clients (RFC 6750).
 
 use alloc::{borrow::ToOwned, collections::BTreeMap, string::String, vec::Vec};
 use core::fmt::Write as _;
@@ -97,8 +97,8 @@ impl ResourceMetadata {
         self
     }
 
-    /// Sets the algorithms of the proofs with which tokens are accepted that are bound to a key (DPoP). Names that are
-    /// no names of algorithms are left out.
+    /// Sets the algorithms of the proofs (DPoP) for tokens that are bound to a key. Invalid names of algorithms are
+    /// left out.
     #[must_use]
     pub fn proof_algorithms<'a>(mut self, names: impl IntoIterator<Item = &'a str>) -> Self {
         // Challenges quote them.
@@ -157,7 +157,7 @@ impl ResourceMetadata {
         }
     }
 
-    /// Returns whether these scopes are all that every request needs.
+    /// Returns whether these scopes include all that every request needs.
     #[must_use]
     pub fn is_enough(&self, granted: &Scopes) -> bool {
         granted.has_all(&self.required)
@@ -191,8 +191,8 @@ impl ResourceMetadata {
         out
     }
 
-    /// Returns the paths at which the document is served: the well-known one with the path of the endpoint, and that at
-    /// the root.
+    /// Returns the paths at which the document is served: the well-known path with the path of the endpoint, and the
+    /// well-known path at the root.
     pub fn paths(&self) -> impl Iterator<Item = String> {
         discovery::protected_resource(&self.url, None).into_iter().map(|candidate| candidate.url.path().to_owned())
     }
@@ -212,8 +212,8 @@ impl ResourceMetadata {
         self.challenges(error, None, needed)
     }
 
-    /// Returns the challenges to a client that has sent a token with a scheme: that of `DPoP` only, if it was that, and
-    /// otherwise all, with the error for that scheme.
+    /// Returns the challenges to a client that has sent a token with a scheme. If it was `DPoP`, only its challenge is
+    /// returned; otherwise all are, and the challenge of that scheme has the error.
     #[must_use]
     pub fn challenge_to(&self, scheme: TokenScheme, error: &BearerError, needed: &Scopes) -> String {
         self.challenges(Some(error), Some(scheme), needed)
@@ -251,8 +251,8 @@ impl ResourceMetadata {
     }
 }
 
-/// Returns the scopes that clients are told. `offline_access` is none of them: whether a client gets a refresh token is
-/// between it and the authorization server.
+/// Returns the scopes that challenges and metadata name: all except `offline_access`, because the client and the
+/// authorization server decide about refresh tokens.
 fn named(scopes: Scopes) -> Scopes {
     if !scopes.has("offline_access") {
         return scopes;

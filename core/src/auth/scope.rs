@@ -3,7 +3,7 @@
 use alloc::{borrow::ToOwned, string::String, vec::Vec};
 use core::fmt;
 
-/// A set of scopes (RFC 6749, section 3.3), in the order in which they came.
+/// A set of scopes (RFC 6749, section 3.3), in the order of the text.
 ///
 /// It has at most [`MAX`](Self::MAX) scopes of at most [`MAX_LEN`](Self::MAX_LEN) bytes together.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -16,8 +16,7 @@ impl Scopes {
     /// The most bytes of a set, as text.
     pub const MAX_LEN: usize = 8 * 1024;
 
-    /// Reads scopes that are divided by spaces; `None` if there are too many, or if one has a character that no scope
-    /// has.
+    /// Reads scopes that are separated by spaces; `None` if there are too many, or if one has an invalid character.
     #[must_use]
     pub fn parse(text: &str) -> Option<Self> {
         if text.len() > Self::MAX_LEN {
@@ -26,7 +25,7 @@ impl Scopes {
         Self::of(text.split(' ').filter(|scope| !scope.is_empty()))
     }
 
-    /// Makes a set; `None` as for [`parse`](Self::parse).
+    /// Creates a set; `None` as for [`parse`](Self::parse).
     #[must_use]
     pub fn of<'a>(scopes: impl IntoIterator<Item = &'a str>) -> Option<Self> {
         let mut set = Self::default();
@@ -49,19 +48,19 @@ impl Scopes {
         Some(set)
     }
 
-    /// Returns whether there are none.
+    /// Returns whether the set is empty.
     #[must_use]
     pub fn is_empty(&self) -> bool {
         self.0.is_empty()
     }
 
-    /// Returns whether a scope is among them.
+    /// Returns whether the set has a scope.
     #[must_use]
     pub fn has(&self, scope: &str) -> bool {
         self.0.iter().any(|known| known == scope)
     }
 
-    /// Returns whether all of `others` are among them.
+    /// Returns whether the set has all of `others`.
     #[must_use]
     pub fn has_all(&self, others: &Self) -> bool {
         others.iter().all(|scope| self.has(scope))
@@ -72,14 +71,14 @@ impl Scopes {
         self.0.iter().map(|scope| &**scope)
     }
 
-    /// Returns the scopes of both, these first; `None` if there are too many.
+    /// Returns the scopes of both sets, those of `self` first; `None` if there are too many.
     #[must_use]
     pub fn union(&self, others: &Self) -> Option<Self> {
         Self::of(self.iter().chain(others.iter()))
     }
 
     /// Chooses the scopes of the first authorization request (specification, basic/authorization, Scope Selection
-    /// Strategy): those of the challenge, or all that the resource supports, or none, which leaves out the parameter.
+    /// Strategy): those of the challenge, else all that the resource supports, else none, which omits the parameter.
     #[must_use]
     pub fn first(challenged: Option<&Self>, supported: Option<&Self>) -> Self {
         challenged.or(supported).cloned().unwrap_or_default()

@@ -8,12 +8,12 @@ use hmac_sha256::Hash;
 /// A token, a code, a verifier or the secret of a client.
 ///
 /// `Debug` prints `[redacted]`; there is no `Display` and no `Serialize`. [`expose`](Self::expose) returns the text, so
-/// a search for that name finds each place where a secret leaves.
+/// a search for that name finds each use of the text.
 #[derive(Clone, PartialEq, Eq)]
 pub struct Secret(String);
 
 impl Secret {
-    /// Takes over the text of a secret.
+    /// Creates a secret.
     #[must_use]
     pub fn new(text: impl Into<String>) -> Self {
         Self(text.into())
@@ -25,13 +25,13 @@ impl Secret {
         &self.0
     }
 
-    /// Returns the SHA-256 hash of the text, by which a cache can find it without keeping it.
+    /// Returns the SHA-256 hash of the text, with which a cache can find it without storing the text.
     #[must_use]
     pub fn sha256(&self) -> [u8; 32] {
         Hash::hash(self.0.as_bytes())
     }
 
-    /// Returns whether `other` is the same text. The time that this takes says nothing about where they differ.
+    /// Returns whether `other` is the same text. The comparison takes constant time.
     #[must_use]
     pub fn matches(&self, other: &str) -> bool {
         Hash::hash(self.0.as_bytes()) == Hash::hash(other.as_bytes())

@@ -1,4 +1,4 @@
-//! Requests to the token endpoint, and what it answers (RFC 6749, sections 4 to 6; RFC 7009, 7523, 8693, 8707).
+//! Requests to the token endpoint, and its responses (RFC 6749, sections 4 to 6; RFC 7009, 7523, 8693, 8707).
 
 use alloc::{borrow::Cow, format, string::String, vec::Vec};
 use core::{fmt, time::Duration};
@@ -21,7 +21,7 @@ use super::{
 /// The type of an identity assertion for another authorization server.
 pub(super) const ID_JAG: &str = "urn:ietf:params:oauth:token-type:id-jag";
 
-/// What a token is asked for with.
+/// The grant of a token request.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub enum Grant<'a> {
@@ -34,11 +34,11 @@ pub enum Grant<'a> {
         /// The identifier of the resource.
         resource: &'a Url,
     },
-    /// The credentials of the client alone.
+    /// The credentials of the client.
     ClientCredentials {
         /// The identifier of the resource.
         resource: &'a Url,
-        /// The scopes; none leaves out the parameter.
+        /// The scopes. An empty set omits the parameter.
         scopes: &'a Scopes,
     },
     /// An assertion of an identity provider or of a workload (RFC 7523, section 2.1).
@@ -47,12 +47,12 @@ pub enum Grant<'a> {
         assertion: &'a Secret,
         /// The identifier of the resource.
         resource: &'a Url,
-        /// The scopes; none leaves out the parameter.
+        /// The scopes. An empty set omits the parameter.
         scopes: &'a Scopes,
     },
     /// An identity assertion for another authorization server, from the identity provider of an enterprise (RFC 8693).
     IdentityAssertion {
-        /// The identity token or refresh token that the provider gave out.
+        /// The identity token or refresh token that the provider has issued.
         subject: &'a Secret,
         /// The type of that token, `urn:ietf:params:oauth:token-type:id_token` for example.
         subject_type: &'a str,
@@ -60,7 +60,7 @@ pub enum Grant<'a> {
         audience: &'a str,
         /// The identifier of the resource.
         resource: &'a Url,
-        /// The scopes; none leaves out the parameter.
+        /// The scopes. An empty set omits the parameter.
         scopes: &'a Scopes,
     },
 }
@@ -85,7 +85,7 @@ impl Grant<'_> {
 /// followed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRequest {
-    /// Where it goes.
+    /// The URL of the endpoint.
     pub url: Url,
     /// The value of the `Authorization` header, if there is one.
     pub authorization: Option<Secret>,
@@ -93,13 +93,13 @@ pub struct TokenRequest {
     pub body: Secret,
 }
 
-/// Why a token request is not made.
+/// The reason why no token request can be made.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum NotRequestable {
-    /// The client, or the code, is of another issuer.
+    /// The client or the code belongs to another issuer.
     OtherIssuer,
-    /// The client has no secret, which its way to authenticate needs.
+    /// The client has no secret, which its authentication method needs.
     NoSecret,
     /// There is no signed assertion, which `private_key_jwt` needs.
     NoAssertion,
@@ -121,11 +121,11 @@ impl fmt::Display for NotRequestable {
 impl core::error::Error for NotRequestable {}
 
 impl TokenRequest {
-    /// Makes a token request. `assertion` is the signed assertion of a client that authenticates with
+    /// Creates a token request. `assertion` is the signed assertion of a client that authenticates with
     /// `private_key_jwt`.
     ///
     /// # Errors
-    /// Returns why it is not made. Credentials of one issuer are never sent to another.
+    /// Returns the reason if no request can be made. Credentials of one issuer are never sent to another.
     pub fn new(
         grant: &Grant<'_>,
         server: &AuthorizationServer,
@@ -169,10 +169,10 @@ impl TokenRequest {
         form.into_request(server.token_endpoint.clone(), server, client, assertion)
     }
 
-    /// Makes a request to revoke a token (RFC 7009). `hint` is `refresh_token` or `access_token`.
+    /// Creates a request to revoke a token (RFC 7009). `hint` is `refresh_token` or `access_token`.
     ///
     /// # Errors
-    /// Returns why it is not made.
+    /// Returns the reason if no request can be made.
     pub fn revocation(
         token: &Secret,
         hint: &str,
@@ -188,7 +188,7 @@ impl TokenRequest {
     }
 }
 
-/// The body of a request.
+/// The form in the body of a request.
 struct Form(Serializer<'static, String>);
 
 impl Form {
@@ -254,15 +254,15 @@ pub fn form_encode(text: &str) -> String {
     byte_serialize(text.as_bytes()).collect()
 }
 
-/// How a token is presented.
+/// The type of a token, which decides how requests present it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenType {
-    /// As it is (RFC 6750).
+    /// A bearer token (RFC 6750).
     Bearer,
-    /// With a proof of possession (RFC 9449).
+    /// A token that is presented with a proof of possession (RFC 9449).
     Dpop,
-    /// Not at all: it is an assertion for another server (RFC 8693, section 2.2.1).
+    /// An assertion for another server, which requests do not present (RFC 8693, section 2.2.1).
     NotApplicable,
 }
 
@@ -279,7 +279,8 @@ impl TokenType {
         }
     }
 
-    /// Returns the type with this name, which is compared without regard to case; `None` if it is not known here.
+    /// Returns the type with this name, which is compared without regard to case; `None` if this crate does not know
+    /// it.
     #[must_use]
     pub fn parse(name: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|kind| kind.as_str().eq_ignore_ascii_case(name))
@@ -289,52 +290,51 @@ impl TokenType {
 /// The tokens of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Tokens {
-    /// The access token, or the assertion that was asked for.
+    /// The access token, or the requested assertion.
     pub access: Secret,
-    /// How it is presented.
+    /// The type of the access token.
     pub token_type: TokenType,
     /// The refresh token.
     pub refresh: RefreshToken,
-    /// How long the access token is valid, as far as the server says.
+    /// The lifetime of the access token, if the server names it.
     pub expires_in: Option<Duration>,
-    /// The scopes; `None` if they are those that were asked for. None are there if they are malformed.
+    /// The granted scopes; `None` if they are the requested ones. Malformed scopes result in an empty set.
     pub scopes: Option<Scopes>,
-    /// The type of what is in place of an access token, where an assertion was asked for (RFC 8693, section 2.2.1).
+    /// The type of the assertion in place of an access token, if one was requested (RFC 8693, section 2.2.1).
     pub issued_type: Option<String>,
 }
 
 /// The refresh token of a response.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum RefreshToken {
-    /// The response has none: one that the client has stays valid.
+    /// The response has none. The refresh token of the client stays valid.
     Absent,
-    /// A new one, in place of one that the client has.
+    /// A new refresh token, which replaces that of the client.
     New(Secret),
-    /// One that cannot be used. The server may have replaced one that the client has, which must not be used again
-    /// then.
+    /// An invalid refresh token. The server may have replaced that of the client, which must not be used again.
     Malformed,
 }
 
-/// What the token endpoint has answered.
+/// The response of the token endpoint.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenReply {
     /// Tokens.
     Granted(Tokens),
-    /// The server refuses the grant, the client or the request. Only `invalid_grant` means that a refresh token is of
-    /// no use any more.
+    /// The server refuses the grant, the client or the request. Only `invalid_grant` means that a refresh token is not
+    /// valid any more.
     Rejected(OAuthError),
-    /// The server could not answer now. What was sent may be sent again later.
+    /// A temporary failure with this status. The request may be sent again later.
     Transient(u16),
-    /// The server answers with a status that is no success, and without an error.
+    /// The response has a status that is no success, and no error code.
     Status(u16),
     /// The response is no token response.
     Invalid(DocumentError),
 }
 
 impl TokenReply {
-    /// Reads a response. An error in the body counts whatever the status is; without one, any status from 200 to 299 is
-    /// a success. The body is JSON, or a form, as some servers send it.
+    /// Reads a response. An error in the body counts with any status. Without an error, any status from 200 to 299 is a
+    /// success. The body is JSON, or a form, which some servers send.
     #[must_use]
     pub fn parse(status: u16, body: &[u8]) -> Self {
         let body = Body::parse(body);
@@ -406,7 +406,7 @@ impl Tokens {
     fn of_document(document: &Document) -> Result<Self, DocumentError> {
         let names = ["access_token", "token_type", "refresh_token", "expires_in", "scope", "issued_token_type"];
         let [access, kind, refresh, expires, scope, issued] = document.members(names)?;
-        // What is optional and malformed does not take away the tokens.
+        // Malformed optional members do not invalidate the tokens.
         let expires = expires.seconds().ok().flatten();
         let (refresh, scope) = (RefreshToken::of(refresh.text()), granted(scope.text()));
         Self::check(&access.needed_text()?, &kind.needed_text()?, refresh, expires, scope, issued.text().ok().flatten())
@@ -429,7 +429,7 @@ impl Tokens {
         scopes: Option<Scopes>,
         issued_type: Option<String>,
     ) -> Result<Self, DocumentError> {
-        // RFC 6750, section 2.1: nothing else may stand in a header.
+        // RFC 6750, section 2.1: a header must have no other characters.
         let is_header =
             |token: &str| token.len() <= document::MAX_TEXT && token.bytes().all(|byte| byte.is_ascii_graphic());
         if !is_header(access) {
@@ -457,7 +457,7 @@ impl RefreshToken {
     }
 }
 
-/// Reads the scopes of a response. Those that cannot be read are not those that were asked for.
+/// Reads the scopes of a response. Malformed scopes do not count as the requested ones.
 fn granted(text: Result<Option<String>, DocumentError>) -> Option<Scopes> {
     let text = text.map(|text| text.map(|text| Scopes::parse(&text).unwrap_or_default()));
     text.unwrap_or_else(|_| Some(Scopes::default()))

@@ -7,12 +7,12 @@ use fluent_uri::{Uri, component::Host, normalize::Normalizer};
 
 /// An absolute `http` or `https` URL (RFC 3986), without user information and without a fragment.
 ///
-/// It keeps the text as it came. Equality is equality of the text, byte for byte, as RFC 8414 and RFC 9207 want it for
+/// It keeps the original text. Equality is equality of the text, byte for byte, as RFC 8414 and RFC 9207 require it for
 /// issuers: `https://a.example` and `https://a.example/` are different.
 #[derive(Clone, PartialEq, Eq, Hash)]
 pub struct Url(String);
 
-/// Why a text is no [`Url`].
+/// The reason why a text is no [`Url`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum UrlError {
@@ -28,7 +28,7 @@ pub enum UrlError {
     UserInfo,
     /// It has a fragment.
     Fragment,
-    /// It is neither `https` nor on the loopback interface, where that is needed.
+    /// It is neither `https` nor on the loopback interface, although one is required.
     Insecure,
 }
 
@@ -58,8 +58,8 @@ struct Parts<'a> {
     query: Option<&'a str>,
 }
 
-/// The most bytes of a host: those of the longest name of the DNS in text form (RFC 1035, section 2.3.4). Without it,
-/// the origin of a URL can leave no space for a path.
+/// The most bytes of a host: those of the longest name of the DNS in text form (RFC 1035, section 2.3.4). Without this
+/// limit, the origin of a URL can leave no space for a path.
 const MAX_HOST_LEN: usize = 253;
 
 fn parts(text: &str) -> Result<Parts<'_>, UrlError> {
@@ -99,7 +99,7 @@ impl Url {
     /// Reads an absolute URL.
     ///
     /// # Errors
-    /// Returns why `text` is none. The length is checked before anything else.
+    /// Returns the reason if `text` is no URL. The length is checked before anything else.
     pub fn parse(text: &str) -> Result<Self, UrlError> {
         if text.len() > Self::MAX_LEN {
             return Err(UrlError::TooLong);
@@ -112,7 +112,7 @@ impl Url {
         parts(&self.0).expect("it was read when it was made")
     }
 
-    /// Returns the text as it came.
+    /// Returns the original text.
     #[must_use]
     pub fn as_str(&self) -> &str {
         &self.0
@@ -213,7 +213,8 @@ pub fn covers(resource: &Url, server: &Url) -> bool {
     resource == server || is_prefix
 }
 
-/// Returns whether a path means the same to all: it has no `.` or `..` segments, no backslash and no encoded slash.
+/// Returns whether all implementations read a path in the same way: it has no `.` or `..` segments, no backslash and no
+/// encoded slash.
 pub(super) fn has_plain_path(url: &Url) -> bool {
     let is_dots = |segment: &str| {
         let dots = segment.to_ascii_lowercase().replace("%2e", ".");

@@ -13,10 +13,12 @@ mod response;
 pub mod server;
 mod session_id;
 
+pub use crate::connection::Principal;
 pub use cors::Cors;
 pub use deadline::{Deadline, Wake};
 pub use limits::Limits;
 pub use policy::{InvalidPolicy, Policy};
 pub use replay::{MemoryReplayBuffer, ReplayBuffer};
 pub use response::{AuthRefusal, HttpResponse};
+pub use server::Caller;
 pub use session_id::SessionId;

@@ -20,6 +20,7 @@ use super::{
 ///
 /// The constructor of an [`Endpoint`](super::server::Endpoint) has no default policy: the application chooses one. For
 /// a server that is reached over the loopback interface, use [`loopback`](Self::loopback).
+#[doc(alias = "cors")]
 #[derive(Clone, Debug)]
 pub struct Policy {
     hosts: Hosts,

@@ -83,7 +83,7 @@ impl Phase {
 /// The reason why a method cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Refusal {
+pub enum MethodRefusal {
     /// The sender's role does not send the method.
     WrongDirection,
     /// The revision does not have the method.
@@ -103,12 +103,12 @@ pub fn check(
     version: ProtocolVersion,
     sender: Role,
     declared: impl Fn(Role) -> CapabilitySet,
-) -> Result<(), Refusal> {
+) -> Result<(), MethodRefusal> {
     if !sender.sends(method) {
-        return Err(Refusal::WrongDirection);
+        return Err(MethodRefusal::WrongDirection);
     }
     if !method.versions().contains(version) {
-        return Err(Refusal::NotInRevision);
+        return Err(MethodRefusal::NotInRevision);
     }
     let Some(needed) = method.needs(version) else { return Ok(()) };
     // The receiver of a request declares its capability, and the sender of a notification. There is one exception.
@@ -118,10 +118,10 @@ pub fn check(
         MethodKind::Notification => sender,
     };
     if !declared(holder).contains(needed) {
-        return Err(Refusal::Undeclared(needed));
+        return Err(MethodRefusal::Undeclared(needed));
     }
     if needed.is_mutual() && !declared(holder.other()).contains(needed) {
-        return Err(Refusal::Unshared(needed));
+        return Err(MethodRefusal::Unshared(needed));
     }
     Ok(())
 }

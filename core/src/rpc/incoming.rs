@@ -32,7 +32,7 @@ impl ReplyKey {
 
 /// The state of a request of the peer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum State {
+pub(crate) enum EntryState {
     /// The request needs a response.
     Open,
     /// The response waits in the outbox. A cancellation can still remove it.
@@ -49,7 +49,7 @@ pub(crate) struct Entry<T> {
     serial: u64,
     /// The hash of the id.
     hash: u32,
-    state: State,
+    state: EntryState,
     since: StartTime,
 }
 
@@ -189,19 +189,19 @@ impl<T: 'static> Incoming<T> {
             slots.reserve_exact(more);
         }
         // The owner's limits bound the table far below `u32::MAX`.
-        let (state, since) = (State::Open, StartTime(now));
+        let (state, since) = (EntryState::Open, StartTime(now));
         let entry = Entry { id, tag, serial, hash, state, since };
         let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);
         by_id.insert(hash, slot);
         Inserted::New(ReplyKey { serial, slot })
     }
 
-    pub(crate) fn get(&self, key: ReplyKey) -> Option<(&Entry<T>, State)> {
+    pub(crate) fn get(&self, key: ReplyKey) -> Option<(&Entry<T>, EntryState)> {
         let entry = self.tables.slots.get(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
         Some((entry, entry.state))
     }
 
-    pub(crate) fn get_mut(&mut self, key: ReplyKey) -> Option<(&mut Entry<T>, State)> {
+    pub(crate) fn get_mut(&mut self, key: ReplyKey) -> Option<(&mut Entry<T>, EntryState)> {
         let entry =
             self.tables.allocated_mut()?.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial)?;
         let state = entry.state;
@@ -225,8 +225,8 @@ impl<T: 'static> Incoming<T> {
         let Some(tables) = self.tables.allocated_mut() else { return };
         let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);
         let Some(entry) = entry else { return };
-        if entry.state == State::Open {
-            entry.state = State::Answered;
+        if entry.state == EntryState::Open {
+            entry.state = EntryState::Answered;
             tables.open -= 1;
             tables.set_deadline(key, None);
         }
@@ -235,8 +235,8 @@ impl<T: 'static> Incoming<T> {
     /// Records that the peer has cancelled an open request. Its id can be used again at once.
     pub(crate) fn cancel(&mut self, key: ReplyKey) {
         self.release_id(key);
-        if let Some((entry, State::Open)) = self.get_mut(key) {
-            entry.state = State::Cancelled;
+        if let Some((entry, EntryState::Open)) = self.get_mut(key) {
+            entry.state = EntryState::Cancelled;
             self.tables.open -= 1;
         }
     }
@@ -247,12 +247,12 @@ impl<T: 'static> Incoming<T> {
         let (_, state) = self.get(key)?;
         let tables = self.tables.allocated_mut()?;
         tables.set_deadline(key, None);
-        tables.open -= usize::from(state == State::Open);
+        tables.open -= usize::from(state == EntryState::Open);
         Some(tables.slots.remove(key.slot as usize).tag)
     }
 
     fn release_id(&mut self, key: ReplyKey) {
-        let Some((entry, State::Open | State::Answered)) = self.get(key) else { return };
+        let Some((entry, EntryState::Open | EntryState::Answered)) = self.get(key) else { return };
         let hash = entry.hash;
         if let Some(tables) = self.tables.allocated_mut() {
             tables.by_id.remove(hash, key.slot);
@@ -262,7 +262,7 @@ impl<T: 'static> Incoming<T> {
     /// Sets or removes the deadline of a request that is open or was cancelled; returns whether there is such a
     /// request.
     pub(crate) fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) -> bool {
-        if !matches!(self.get(key), Some((_, State::Open | State::Cancelled))) {
+        if !matches!(self.get(key), Some((_, EntryState::Open | EntryState::Cancelled))) {
             return false;
         }
         self.tables.set_deadline(key, deadline);
@@ -285,7 +285,7 @@ impl<T: 'static> Incoming<T> {
     }
 
     /// Returns every request that holds a slot, in the order of arrival.
-    pub(crate) fn all(&self) -> alloc::vec::Vec<(ReplyKey, &Entry<T>, State)> {
+    pub(crate) fn all(&self) -> alloc::vec::Vec<(ReplyKey, &Entry<T>, EntryState)> {
         let key =
             |slot, entry: &Entry<T>| ReplyKey { serial: entry.serial, slot: u32::try_from(slot).unwrap_or(u32::MAX) };
         let mut all: alloc::vec::Vec<_> =
@@ -295,7 +295,7 @@ impl<T: 'static> Incoming<T> {
     }
 
     /// Returns every request in this state, in the order of arrival.
-    pub(crate) fn keys(&self, state: State) -> alloc::vec::Vec<ReplyKey> {
+    pub(crate) fn keys(&self, state: EntryState) -> alloc::vec::Vec<ReplyKey> {
         let mut keys: alloc::vec::Vec<_> = self
             .tables
             .slots
@@ -326,7 +326,7 @@ mod tests {
         assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
         table.cancel(first);
         let second = insert(&mut table, "a");
-        assert_eq!(table.get(first).map(|(_, state)| state), Some(State::Cancelled));
+        assert_eq!(table.get(first).map(|(_, state)| state), Some(EntryState::Cancelled));
         table.retire(first);
         assert_eq!(table.find(&RequestId::from("a")), Some(second));
         table.answered(second);

@@ -113,7 +113,7 @@ mod tests {
         "io.modelcontextprotocol/clientCapabilities",
     ];
 
-    /// The members with these names, with and without white space.
+    /// Returns the members with these names, with and without white space.
     fn members(space: &str) -> String {
         let member = |(name, value): (&str, &str)| format!(r#""{name}"{space}:{space}{value}"#);
         let values = [r#""2026-07-28""#, r#"{"name":"c","version":"1"}"#, r#"{"roots":{},"x":[1,{"y":null}]}"#];

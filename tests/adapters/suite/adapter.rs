@@ -22,7 +22,10 @@ use mcp_proto::{
     rpc::Timestamp,
     schema::InitializeResult,
 };
-use mcp_service::{Application, ConnectionHandle, Host, Peer, Service};
+use mcp_service::{
+    Host, Peer, Service,
+    driver_api::{Application, ConnectionHandle},
+};
 
 use crate::dialects::{blocking, smol, tokio};
 

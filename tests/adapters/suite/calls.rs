@@ -15,7 +15,10 @@ use mcp_proto::{
     connection::{ClientConfig, ClientRole, CloseReason, Event, RequestOptions, SendError},
     wire::RawJson,
 };
-use mcp_service::{CallError, Job, Pending, Schedule};
+use mcp_service::{
+    CallError, Pending,
+    driver_api::{Job, Schedule},
+};
 use serde_json::json;
 
 use crate::{

@@ -17,7 +17,10 @@ use mcp_proto::{
     rpc::ReplyKey,
     wire::RawJson,
 };
-use mcp_service::{Application, Calls, ConnectionHandle, Job, Peer, Schedule};
+use mcp_service::{
+    Calls, Peer,
+    driver_api::{Application, ConnectionHandle, Job, Schedule},
+};
 use serde_json::json;
 
 use crate::{

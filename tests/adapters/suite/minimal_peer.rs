@@ -14,7 +14,10 @@ use mcp_proto::{
     schema::Implementation,
     wire::{Json, RawJson},
 };
-use mcp_service::{Application, Calls, ConnectionHandle, Job, Peer, Pending, Schedule, block_on};
+use mcp_service::{
+    Calls, Peer, Pending, block_on,
+    driver_api::{Application, ConnectionHandle, Job, Schedule},
+};
 
 use crate::{
     LONG,

@@ -121,7 +121,7 @@ pub const CRATES: [Crate; 8] = [
             &["messages"],
             &["generate", "project", "recorder", "replay"],
             &["trace"],
-            &["host", "target"],
+            &["host", "sign_in", "target"],
             &["bench", "bridge", "check", "inspect"],
             &["step"],
             &["commands"],

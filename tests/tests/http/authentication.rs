@@ -305,7 +305,7 @@ fn keepalive_does_not_end_a_connection_during_sign_in() {
 
 /// A call that is made while the session begins waits for its messages, and for their credentials.
 #[test]
-fn queued_calls_do_not_expire_during_the_sign_in_of_another_message() {
+fn queued_calls_do_not_expire_during_another_sign_in() {
     for wait in WAITS {
         for method in ["notifications/initialized", "GET"] {
             if method == "GET" && wait != Wait::First {
@@ -356,7 +356,7 @@ fn queued_calls_do_not_expire_during_the_sign_in_of_another_message() {
 }
 
 #[test]
-fn calls_do_not_expire_while_a_renewed_session_waits_for_a_sign_in() {
+fn calls_do_not_expire_during_sign_in_of_renewed_session() {
     for wait in WAITS {
         let (mut client, _) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, authenticating());
         let lost = client.call("tools/list", &json!({}));
@@ -438,7 +438,7 @@ fn deadlines_of_queued_calls_go_on_after_sign_in() {
 
 /// A call that is sent while others wait for credentials has a deadline.
 #[test]
-fn deadline_of_a_sent_call_goes_on_during_the_sign_in_of_another() {
+fn deadline_of_a_sent_call_runs_during_another_sign_in() {
     let mut options = authenticating();
     options.limits.exchanges = 2;
     let mut client = HttpClient::new(full_client_with(VersionSet::ALL), options);
@@ -543,7 +543,7 @@ fn accept_timeout_goes_on_after_sign_in() {
 
 /// The transport of 2024-11-05 is tried for `initialize`, whose deadline waits with it.
 #[test]
-fn sign_in_of_the_old_transport_does_not_count_against_handshake() {
+fn sign_in_over_http_sse_does_not_count_for_the_handshake() {
     for wait in WAITS {
         let mut client = HttpClient::new(full_client_with(VersionSet::LEGACY), authenticating());
         let (exchange, _) = client.posted("initialize");
@@ -563,7 +563,7 @@ fn sign_in_of_the_old_transport_does_not_count_against_handshake() {
 
 /// A refused call waits for a new list of tools, whose request waits for credentials.
 #[test]
-fn a_call_does_not_expire_during_the_sign_in_for_its_list_of_tools() {
+fn call_does_not_expire_during_sign_in_for_its_tool_list() {
     for wait in WAITS {
         let mut client = modern();
         let call = client.call("tools/call", &json!({"name": "weather", "arguments": {}}));

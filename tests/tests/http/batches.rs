@@ -151,7 +151,7 @@ fn responses_to_a_batch_need_no_exchange_of_a_call() {
 }
 
 #[test]
-fn a_post_of_a_batch_is_refused_redirected_and_forgotten_as_one_of_a_response() {
+fn post_of_a_batch_is_handled_as_post_of_a_response() {
     let (mut caller, stream) = in_session(|options| options.authenticates = true);
     let mut next = 0;
     let mut batch = |caller: &mut HttpClient| {

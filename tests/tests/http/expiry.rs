@@ -169,7 +169,7 @@ fn resumed_stream_of_a_response_continues_to_the_response() {
 
 /// The stream of a response continues in another process as well, and a stream of the session ends there.
 #[test]
-fn streams_that_are_resumed_in_another_process_expire_in_the_same_way() {
+fn streams_resumed_in_another_process_expire_as_others() {
     for (version, late) in SESSIONS.into_iter().flat_map(|it| [(it, Late::Timeout), (it, Late::No)]) {
         let mut here = HttpServer::new(full_server());
         authorize(&mut here, None);

@@ -470,7 +470,7 @@ fn closes_when_new_sessions_are_lost_in_sequence() {
 
 /// The last event id of a lost session may belong to another stream in the next one.
 #[test]
-fn a_resumption_that_waits_for_credentials_is_lost_with_its_session() {
+fn resumption_during_sign_in_is_lost_with_its_session() {
     let mut options = options();
     options.authenticates = true;
     let (mut caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);

@@ -73,7 +73,7 @@ fn with_sign_in() -> ClientOptions {
 
 /// A cancellation takes effect at once, and the next session does not get it.
 #[test]
-fn a_call_that_is_cancelled_while_a_renewed_session_waits_for_a_sign_in_ends_at_once() {
+fn cancelled_call_ends_during_sign_in_of_renewed_session() {
     for is_refused in [false, true] {
         let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, with_sign_in());
         client.head(stream, stream_response());

@@ -25,10 +25,10 @@ use ureq::{
 
 use super::{threads::Threads, ureq_client::default_config};
 
-/// The timeout of a request, with its connection and its response. A thread is held no longer.
+/// The timeout of a request, with its connection and its response. It also bounds the time of its thread.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// Sends the requests of authorizations, each on a separate connection and thread.
+/// An HTTP client for the requests of authorizations, each on a separate connection and thread.
 #[derive(Debug)]
 pub struct UreqTransport {
     config: Config,
@@ -85,7 +85,7 @@ impl AuthTransport<Threads> for UreqTransport {
     }
 }
 
-/// Reports, when it is dropped, that a function has ended or will not run.
+/// A guard that reports on drop that a function has ended or will not run.
 struct EndGuard(Arc<Watched<bool>>);
 
 impl Drop for EndGuard {
@@ -117,11 +117,11 @@ fn run(agent: &Agent, request: http::Request<impl ureq::AsSendBody>) -> Result<R
     agent.run(request.proxy(None).timeout_global(Some(TIMEOUT)).build())
 }
 
-/// Resolves the host of one URL to the addresses that a policy allows.
+/// A resolver of the host of one URL, with the addresses that a policy allows.
 #[derive(Debug)]
 struct CheckedResolver {
     url: Url,
-    /// Absent for a URL that the application has configured.
+    /// The policy; `None` for a URL that the application has configured.
     policy: Option<UrlPolicy>,
     inner: DefaultResolver,
 }

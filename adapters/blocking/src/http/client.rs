@@ -12,7 +12,10 @@ use mcp_proto::{
     http,
     rpc::Timestamp,
 };
-use mcp_service::{ConnectionHandle, Host, Waiters};
+use mcp_service::{
+    Host,
+    driver_api::{ConnectionHandle, Waiters},
+};
 
 use super::{client_loop::ClientLoop, connector::Connector, threads::Threads};
 use crate::{
@@ -52,7 +55,7 @@ impl Client {
         } else {
             let client_loop = ClientLoop::start()?;
             let requests = direct_client::<ClientLoop>();
-            // A token that is known takes no other thread.
+            // A fixed token needs no other thread.
             let detach = |credentials| Arc::new(DetachedAuth::new(credentials, client_loop.functions().clone())) as _;
             let credentials: Option<Arc<dyn AuthProvider>> =
                 if connector.has_token { credentials } else { credentials.map(detach) };

@@ -1,12 +1,31 @@
-//! The tasks of a client over HTTP, which one thread at a time runs: a thread that waits for a response, or else the
-//! thread of the loop.
+//! The tasks of a client over HTTP. One thread at a time runs them, the **leader**: a thread of the application that
+//! waits for a response (a **caller**), or else the **loop thread** of the client.
 //!
-//! A thread that waits for a response does not hand the request over to another thread: it runs the tasks of the client
-//! itself and waits for its sockets, until its response is there. When no thread leads, a request is begun on the
-//! thread that makes it, and the thread of the loop does the rest. It takes the lead again if no other thread has had
-//! it for [`TAKE_OVER_AFTER`], so that calls in a row need no change of threads. A call that nothing waits for takes up
-//! to twice this time longer, if it directly follows one that a thread has waited for: if the thread of the loop took
-//! the lead at once, each of the calls in a row would wake it.
+//! ```text
+//!   callers                        State (one lock)                     loop thread
+//!   ---------                      ----------------                     -----------
+//!   drive: waits for a response    ready tasks, timers, sockets
+//!     no leader ------ leads ----> leader, leader_changes <--- leads -- no caller has led for
+//!     a caller leads - parks ----> waiting_callers                      TAKE_OVER_AFTER, or
+//!     loop thread                                                       needs_loop_thread is set
+//!     polls sockets -- takes over, and wakes it from poll(2)
+//!
+//!   run_after: begins a request,   push, timers, sockets
+//!     does not wait
+//!     no leader ------ leads until no task is ready
+//!     another leads -- wakes it
+//!
+//!   leader: run ready tasks -> fire timers -> poll(2) on its wake pipe and the sockets -> repeat
+//!   A leader that finds another value in `leader_changes` after poll(2) has lost the lead, and stops.
+//! ```
+//!
+//! A caller does not hand its request over to another thread: it runs the tasks of the client itself, until its
+//! response has arrived. So calls in a row need no change of threads. When a caller stops, one of `waiting_callers`
+//! leads next. Without one, the loop thread leads if no caller has led for [`TAKE_OVER_AFTER`]. For a request without a
+//! caller that directly follows one with a caller, this takes up to twice this time: if the loop thread led at once,
+//! each of the calls in a row would wake it.
+//!
+//! `leader`, `leader_changes` and `polling` change only under the lock. Tasks, wakers and `poll(2)` run without it.
 
 use std::{
     cell::{Cell, RefCell},
@@ -44,39 +63,39 @@ use super::{
     threads::Threads,
 };
 
-/// How long no thread leads before the thread of the loop does. It is checked at this interval, so it can take twice as
-/// long.
+/// The time without a caller that leads after which the loop thread leads. It is checked at this interval, so it can
+/// take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
-/// How long the leader waits if the system cannot wait for sockets.
+/// The pause of the leader if the system cannot wait for sockets.
 const POLL_BACKOFF: Duration = Duration::from_millis(10);
 
-/// How many tasks run before the sockets are checked.
+/// The most tasks that run before the sockets are checked.
 const BATCH: usize = 64;
 
-/// How long an attempt to connect may take. It cannot be cancelled: if its request is, its thread lives this long.
+/// The timeout of an attempt to connect. An attempt cannot be cancelled, so its thread can live this long after its
+/// request.
 const CONNECT_TIMEOUT: Duration = Duration::from_secs(10);
 
 thread_local! {
     /// The loop whose tasks this thread runs.
     static CURRENT: RefCell<Option<ClientLoop>> = const { RefCell::new(None) };
-    /// The address of the loop whose connection this thread changes. It runs the tasks that it wakes afterwards.
+    /// The address of the loop whose connection this thread changes. It then runs the tasks that the change wakes.
     static CHANGES: Cell<usize> = const { Cell::new(0) };
 }
 
-/// The tasks of a client, and a thread that runs them while no other thread does. The thread ends when all tasks have
-/// ended.
+/// The tasks of a client, and their loop thread, which ends when all tasks have ended.
 #[derive(Clone)]
 pub(super) struct ClientLoop(Arc<Shared>);
 
 pub(super) struct Shared {
     state: Mutex<State>,
-    /// Wakes the thread of the loop that does not lead.
-    turn: Condvar,
-    /// Wakes the leader from its wait for sockets, by who leads.
+    /// Notifies the loop thread while it does not lead.
+    loop_thread_wakeup: Condvar,
+    /// The pipes that wake the leader from its wait for sockets, one for each [`Leader`].
     wakes: [(WakeReader, WakeWriter); 2],
     /// The number of waits for sockets, and of changes of the leader.
-    turns: AtomicU64,
+    poll_epoch: AtomicU64,
     thread_ended: Watched<bool>,
     /// Runs functions that may block.
     functions: Threads,
@@ -85,8 +104,8 @@ pub(super) struct Shared {
 /// A thread that may lead.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum Leader {
-    /// The thread of the loop.
-    Thread,
+    /// The loop thread.
+    LoopThread,
     /// A thread of the application.
     Caller,
 }
@@ -95,36 +114,42 @@ enum Leader {
 struct State {
     ready: VecDeque<Arc<LoopTask<Shared>>>,
     leader: Option<Leader>,
-    /// The number of changes of the leader.
-    sessions: u64,
+    /// The number of changes of the leader. A leader that finds another number than at its start does not lead any
+    /// more.
+    leader_changes: u64,
     /// Set while the leader waits for sockets.
     polling: bool,
-    /// Set while there is a wake-up for a leader that was not consumed yet, by leader.
+    /// Set while a wake-up was sent and not consumed yet, for each [`Leader`].
     woken: [bool; 2],
-    /// How often a caller that waits has ended to lead.
-    led: u64,
-    /// Set if the thread of the loop is to lead at once.
-    called: bool,
-    /// Set while the thread of the loop sleeps without a timeout.
-    asleep: bool,
+    /// The number of times that a caller which waited for a response has stopped leading.
+    finished_callers: u64,
+    /// Set if the loop thread has to lead at once.
+    needs_loop_thread: bool,
+    /// Set while the loop thread sleeps without a timeout.
+    loop_thread_sleeps: bool,
     /// Callers that wait while another one leads.
-    parked: Vec<WaitingThread>,
+    waiting_callers: Vec<WaitingThread>,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,
     sockets: Vec<Arc<Socket>>,
-    /// The number of tasks that have not ended, once there was one.
-    live: Option<usize>,
+    /// The number of tasks that have not ended. `None` until the first task.
+    live_tasks: Option<usize>,
 }
 
 impl ClientLoop {
-    /// Starts the thread of a loop.
+    /// Starts the loop thread of a client.
     ///
     /// # Errors
     /// If the system has no descriptors or threads left.
     pub(super) fn start() -> io::Result<Self> {
-        let (state, turn, turns, thread_ended) = Default::default();
-        let (wakes, functions) = ([wake_pair()?, wake_pair()?], Threads::new());
-        let shared = Arc::new(Shared { state, turn, wakes, turns, thread_ended, functions });
+        let shared = Arc::new(Shared {
+            state: Mutex::default(),
+            loop_thread_wakeup: Condvar::new(),
+            wakes: [wake_pair()?, wake_pair()?],
+            poll_epoch: AtomicU64::new(0),
+            thread_ended: Watched::default(),
+            functions: Threads::new(),
+        });
         let this = Self(shared.clone());
         spawn("mcp-http-client", move || this.run())?;
         Ok(Self(shared))
@@ -135,19 +160,19 @@ impl ClientLoop {
         &self.0.functions
     }
 
-    /// Waits until the thread of the loop has ended, but no longer than `timeout`.
+    /// Waits until the loop thread has ended, but no longer than `timeout`.
     pub(super) fn wait_for_end(&self, timeout: Duration) {
         self.0.thread_ended.wait_until(timeout, |ended| *ended);
     }
 
-    /// Returns whether this thread may lead: it runs no task of the loop, and does not end.
+    /// Returns whether this thread may lead: it runs no task of the loop, and its thread-local values still exist.
     fn may_lead(&self) -> bool {
         let is_current = |current: &Option<Self>| current.as_ref().is_some_and(|it| Arc::ptr_eq(&it.0, &self.0));
         CURRENT.try_with(|current| !is_current(&current.borrow())).unwrap_or(false)
     }
 
-    /// Calls `change`, and runs the tasks that it wakes as far as they need not wait. If another thread leads, that
-    /// does.
+    /// Calls `change`, and polls the tasks that it wakes, until they are pending. If another thread leads, it polls
+    /// them.
     pub(super) fn run_after<T>(&self, change: impl FnOnce() -> T) -> T {
         struct ChangeGuard(usize);
         impl Drop for ChangeGuard {
@@ -167,59 +192,60 @@ impl ClientLoop {
             return result;
         }
         if state.leader.is_some() {
-            // This thread may not wait for the response, so the thread of the loop keeps its lead: it would take it
-            // again much later. If this thread waits at once, it usually leads before the other one has woken up.
+            // This thread may not wait for the response. So the loop thread keeps the lead, which it would otherwise
+            // get again much later. A thread that waits at once usually leads before the loop thread has woken up.
             self.0.wake_leader(&mut state);
         } else {
-            state.begin(Leader::Caller);
-            self.leave(self.lead(state, Leader::Caller, || true), false);
+            state.set_leader(Leader::Caller);
+            self.release_lead(self.lead(state, Leader::Caller, || true), false);
         }
         result
     }
 
-    /// Runs tasks and waits for sockets until `thread`, which is this one, is notified. If another thread of the
-    /// application does so, parks until it is notified.
+    /// Leads until `thread`, which is the current one, is notified. If another caller leads, parks until `thread` is
+    /// notified.
     pub(super) fn drive(&self, thread: &WaitingThread) {
         if !self.may_lead() || !thread.begin_work(self.0.clone()) {
             return;
         }
         match self.try_lead(lock(&self.0.state)) {
             Ok(state) => {
-                self.leave(self.lead(state, Leader::Caller, || thread.is_notified()), true);
+                self.release_lead(self.lead(state, Leader::Caller, || thread.is_notified()), true);
                 thread.end_work();
             }
             Err(mut state) => {
-                state.parked.push(thread.clone());
+                state.waiting_callers.push(thread.clone());
                 drop(state);
                 thread.end_work();
                 thread.park();
-                lock(&self.0.state).parked.retain(|other| !other.is(thread));
+                lock(&self.0.state).waiting_callers.retain(|other| !other.is(thread));
             }
         }
     }
 
-    /// Makes this thread, which is a caller that waits, the leader, unless another thread runs tasks or is such a
-    /// caller.
+    /// Makes the current thread, which waits for a response, the leader. Fails if another caller leads, or the loop
+    /// thread runs tasks.
     fn try_lead<'a>(&self, mut state: MutexGuard<'a, State>) -> Result<MutexGuard<'a, State>, MutexGuard<'a, State>> {
         match state.leader {
             None => {}
-            // It notices that it does not lead any more.
-            Some(Leader::Thread) if state.polling => self.0.wake_leader(&mut state),
+            // The loop thread finds `leader_changes` changed, and stops leading.
+            Some(Leader::LoopThread) if state.polling => self.0.wake_leader(&mut state),
             Some(_) => return Err(state),
         }
-        state.begin(Leader::Caller);
+        state.set_leader(Leader::Caller);
         Ok(state)
     }
 
-    /// Ends the lead of a caller, which may have waited for sockets. If others wait, one of them leads next.
-    fn leave(&self, mut state: MutexGuard<'_, State>, has_waited: bool) {
+    /// Ends the lead of a caller. If other callers wait, one of them leads next. `has_waited` says whether the caller
+    /// waited for a response.
+    fn release_lead(&self, mut state: MutexGuard<'_, State>, has_waited: bool) {
         state.leader = None;
-        // Threads that only begin requests must not keep the thread of the loop from the sockets.
-        state.led += u64::from(has_waited);
-        let next = state.parked.iter().find(|thread| !thread.is_notified()).cloned();
-        state.called |= next.is_none() && !state.ready.is_empty();
-        if state.called || state.asleep || state.is_over() {
-            self.0.turn.notify_one();
+        // Callers that only begin requests do not count: they must not delay the loop thread, which reads the sockets.
+        state.finished_callers += u64::from(has_waited);
+        let next = state.next_caller();
+        state.needs_loop_thread |= next.is_none() && !state.ready.is_empty();
+        if state.needs_loop_thread || state.loop_thread_sleeps || state.has_ended() {
+            self.0.loop_thread_wakeup.notify_one();
         }
         drop(state);
         if let Some(next) = next {
@@ -227,8 +253,8 @@ impl ClientLoop {
         }
     }
 
-    /// Runs tasks, and waits for timers and sockets, until `until` returns true. The thread of the loop stops earlier
-    /// if a caller leads, or could lead, or there is no task left.
+    /// Runs tasks, and waits for timers and sockets, until `until` returns true or all tasks have ended. The loop
+    /// thread also stops if a caller leads or waits to lead.
     fn lead<'a>(
         &'a self,
         mut state: MutexGuard<'a, State>,
@@ -236,12 +262,12 @@ impl ClientLoop {
         until: impl Fn() -> bool,
     ) -> MutexGuard<'a, State> {
         let before = CURRENT.replace(Some(self.clone()));
-        let session = state.sessions;
-        self.0.turns.fetch_add(1, Ordering::Relaxed);
+        let change = state.leader_changes;
+        self.0.poll_epoch.fetch_add(1, Ordering::Relaxed);
         let mut ready = Vec::new();
         loop {
             state = self.run_ready(state);
-            if until() || state.is_over() || leader == Leader::Thread && state.has_candidate() {
+            if until() || state.has_ended() || leader == Leader::LoopThread && state.next_caller().is_some() {
                 break;
             }
             let now = Instant::now();
@@ -260,19 +286,20 @@ impl ClientLoop {
             let sockets = state.sockets.clone();
             drop(state);
             wait_for_sockets(&self.0.wakes[leader as usize].0, &sockets, time, &mut ready);
-            self.0.turns.fetch_add(1, Ordering::Relaxed);
+            self.0.poll_epoch.fetch_add(1, Ordering::Relaxed);
             state = lock(&self.0.state);
             if std::mem::take(&mut state.woken[leader as usize]) {
                 let _ = self.0.wakes[leader as usize].0.drain_one();
             }
-            let leads = state.sessions == session;
-            state.polling &= !leads;
+            let still_leads = state.leader_changes == change;
+            // If another thread leads, the flag is its flag.
+            state.polling &= !still_leads;
             if !ready.is_empty() {
                 drop(state);
                 ready.drain(..).for_each(Waker::wake);
                 state = lock(&self.0.state);
             }
-            if !leads {
+            if !still_leads {
                 break;
             }
         }
@@ -292,33 +319,35 @@ impl ClientLoop {
         state
     }
 
-    /// The body of the thread of the loop.
+    /// Runs the loop thread until all tasks have ended.
     fn run(&self) {
         let mut state = lock(&self.0.state);
-        let (mut led, mut sessions) = (state.led, state.sessions);
-        while !(state.leader.is_none() && state.is_over()) {
-            if state.leader.is_none() && (state.called || state.led == led) {
-                state.called = false;
-                state.begin(Leader::Thread);
-                let session = state.sessions;
-                state = self.lead(state, Leader::Thread, || false);
-                if state.sessions == session {
+        let (mut seen_callers, mut seen_changes) = (state.finished_callers, state.leader_changes);
+        while !(state.leader.is_none() && state.has_ended()) {
+            let is_due = state.needs_loop_thread || state.finished_callers == seen_callers;
+            if state.leader.is_none() && is_due {
+                state.needs_loop_thread = false;
+                state.set_leader(Leader::LoopThread);
+                let change = state.leader_changes;
+                state = self.lead(state, Leader::LoopThread, || false);
+                if state.leader_changes == change {
                     state.leader = None;
-                    if let Some(next) = state.parked.iter().find(|thread| !thread.is_notified()).cloned() {
+                    if let Some(next) = state.next_caller() {
                         drop(state);
                         next.notify();
                         state = lock(&self.0.state);
                     }
                 }
-                // Another thread leads, or soon will.
-                led = state.led.wrapping_sub(1);
-            } else if state.leader.is_some() && state.sessions == sessions {
-                state.asleep = true;
-                state = wait(&self.0.turn, state);
-                state.asleep = false;
+                // A caller leads or is about to, so this thread first sleeps at least once.
+                seen_callers = state.finished_callers.wrapping_sub(1);
+            } else if state.leader.is_some() && state.leader_changes == seen_changes {
+                // The same caller has led since the last check. It notifies this thread when it stops.
+                state.loop_thread_sleeps = true;
+                state = wait(&self.0.loop_thread_wakeup, state);
+                state.loop_thread_sleeps = false;
             } else {
-                (led, sessions) = (state.led, state.sessions);
-                state = wait_for(&self.0.turn, state, TAKE_OVER_AFTER).0;
+                (seen_callers, seen_changes) = (state.finished_callers, state.leader_changes);
+                state = wait_for(&self.0.loop_thread_wakeup, state, TAKE_OVER_AFTER).0;
             }
         }
         drop(state);
@@ -326,8 +355,8 @@ impl ClientLoop {
     }
 }
 
-/// Waits until a socket is ready that a task waits for, the thread is woken, or `time` has passed. Takes the wakers of
-/// the tasks.
+/// Waits until a socket is ready for which a task waits, the thread is woken, or `time` has passed. Adds the wakers of
+/// these tasks to `ready`.
 fn wait_for_sockets(wakes: &WakeReader, sockets: &[Arc<Socket>], time: Option<Duration>, ready: &mut Vec<Waker>) {
     let mut waited: Vec<_> = sockets.iter().filter_map(|socket| Some((socket, socket.interest()?))).collect();
     let mut fds = Vec::with_capacity(waited.len() + 1);
@@ -351,19 +380,20 @@ fn wait_for_sockets(wakes: &WakeReader, sockets: &[Arc<Socket>], time: Option<Du
 }
 
 impl State {
-    fn begin(&mut self, leader: Leader) {
+    fn set_leader(&mut self, leader: Leader) {
         self.leader = Some(leader);
-        self.sessions += 1;
+        self.leader_changes += 1;
         self.polling = false;
     }
 
-    /// Returns whether a caller waits that could lead.
-    fn has_candidate(&self) -> bool {
-        self.parked.iter().any(|thread| !thread.is_notified())
+    /// Returns the caller that leads next, if one waits without its response.
+    fn next_caller(&self) -> Option<WaitingThread> {
+        self.waiting_callers.iter().find(|thread| !thread.is_notified()).cloned()
     }
 
-    fn is_over(&self) -> bool {
-        self.live == Some(0)
+    /// Returns whether all tasks have ended.
+    fn has_ended(&self) -> bool {
+        self.live_tasks == Some(0)
     }
 
     fn take_due(&mut self, now: Instant) -> Vec<Waker> {
@@ -389,9 +419,10 @@ impl Shared {
         std::ptr::from_ref(self).addr()
     }
 
-    /// Returns the number of the current turn. What a task has found out about a socket holds for the rest of it.
-    pub(super) fn turn(&self) -> u64 {
-        self.turns.load(Ordering::Relaxed)
+    /// Returns the number of the current period between two waits for sockets. A socket without more input is not read
+    /// again in the same period.
+    pub(super) fn poll_epoch(&self) -> u64 {
+        self.poll_epoch.load(Ordering::Relaxed)
     }
 
     pub(super) fn add_socket(&self, socket: Arc<Socket>) {
@@ -408,11 +439,11 @@ impl Scheduler for Shared {
         let mut state = lock(&self.state);
         state.ready.push_back(task);
         match state.leader {
-            // It runs the task afterwards.
-            None | Some(Leader::Thread) if CHANGES.get() == self.address() => {}
+            // `run_after` runs the task after the change.
+            None | Some(Leader::LoopThread) if CHANGES.get() == self.address() => {}
             None => {
-                state.called = true;
-                self.turn.notify_one();
+                state.needs_loop_thread = true;
+                self.loop_thread_wakeup.notify_one();
             }
             Some(_) => self.wake_leader(&mut state),
         }
@@ -420,7 +451,7 @@ impl Scheduler for Shared {
 
     fn ended(&self) {
         let mut state = lock(&self.state);
-        state.live = state.live.map(|live| live - 1);
+        state.live_tasks = state.live_tasks.map(|live| live - 1);
     }
 
     fn add_timer(&self, at: Instant, waker: Waker) -> u64 {
@@ -438,8 +469,7 @@ impl Scheduler for Shared {
     }
 }
 
-/// What notifies a caller that leads usually runs as a task on its own thread. Other threads do so if they cancel or
-/// close, which also wakes a task, and then the leader.
+/// Wakes a caller that leads, after it was notified by another thread. Usually a task on its own thread notifies it.
 impl Interrupt for Shared {
     fn interrupt(&self) {
         self.wake_leader(&mut lock(&self.state));
@@ -467,7 +497,7 @@ impl Runtime for ClientLoop {
         let task = LoopTask::new(&self.0, future);
         {
             let mut state = lock(&self.0.state);
-            state.live = Some(state.live.unwrap_or(0) + 1);
+            state.live_tasks = Some(state.live_tasks.unwrap_or(0) + 1);
         }
         Waker::from(task.clone()).wake();
         ClientTask::Own(TaskHandle(Some(task)))
@@ -543,10 +573,10 @@ mod tests {
         }
         waiting.notify();
         assert!(ended.recv_timeout(Duration::from_secs(60)).is_ok(), "it ends to wait for sockets");
-        // The thread of the loop ends.
+        // The loop thread ends.
         let mut state = lock(&client_loop.0.state);
-        state.live = Some(0);
-        client_loop.0.turn.notify_one();
+        state.live_tasks = Some(0);
+        client_loop.0.loop_thread_wakeup.notify_one();
         client_loop.0.wake_leader(&mut state);
     }
 }

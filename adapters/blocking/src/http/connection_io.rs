@@ -37,7 +37,7 @@ pub(super) type Function = Box<dyn FnOnce() + Send>;
 pub(super) const CHUNK: usize = 16 * 1024;
 
 /// The socket of a connection. Its thread usually waits in a read, which only the end of the connection interrupts.
-/// While other threads can cause output, it waits in `poll(2)`, with a pipe by which they wake it.
+/// While other threads can cause output, it waits in `poll(2)`, with a pipe with which they wake it.
 pub(super) struct ConnectionIo {
     socket: TcpStream,
     wake_reader: WakeReader,
@@ -46,7 +46,7 @@ pub(super) struct ConnectionIo {
     arrivals: Arrivals,
     /// Set while a thread is in a blocking read, or about to be.
     reads: AtomicBool,
-    /// Incremented when a function begins, and when it ends or another thread takes the connection over: so it is odd
+    /// Incremented when a function begins, and when it ends or another thread takes the connection over. So it is odd
     /// while the thread of this connection runs a function.
     epoch: AtomicU64,
 }

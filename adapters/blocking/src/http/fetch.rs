@@ -14,7 +14,7 @@ use ureq::{Agent, config::Config};
 
 use super::ureq_client::default_config;
 
-/// How long a request may take.
+/// The timeout of a request.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// The most requests of a client at the same time.

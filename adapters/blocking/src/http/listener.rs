@@ -30,14 +30,14 @@ use super::{
 };
 use mcp_driver::{Error, StopHandle};
 
-/// How long clients may take to read their last responses after a stop.
+/// The time in which clients can read their last responses after a stop.
 const CLIENT_GRACE: Duration = Duration::from_secs(1);
 
-/// Descriptors that a connection takes: its socket, and a pipe.
+/// The descriptors of a connection: its socket, and a pipe.
 const DESCRIPTORS: usize = 3;
 
-/// Listens on a TCP address and serves HTTP/1.1, each connection on a thread. It has no TLS, which is up to a proxy in
-/// front.
+/// A listener on a TCP address that serves HTTP/1.1, each connection on a thread. It has no TLS, for which a proxy is
+/// needed.
 #[derive(Debug)]
 pub struct Listener {
     socket: TcpListener,
@@ -104,27 +104,28 @@ impl Listener {
         self
     }
 
-    /// Sets how many connections there may be at once; further ones wait to be accepted. Each takes a thread and three
-    /// descriptors. Default 512. In any case they take no more than three quarters of the descriptor limit of this
-    /// process. A client has several: one for each stream, and one for its other requests.
+    /// Sets the most connections at once. Further ones wait to be accepted. Each takes a thread and three descriptors.
+    /// Default 512. In any case they take no more than three quarters of the descriptor limit of this process. A client
+    /// has several: one for each stream, and one for its other requests.
     ///
-    /// A peer address gets connections as long as it has fewer than seven times as many as are free; further ones are
-    /// closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. Of fewer
-    /// than 8, one address may get all. An IPv6 network of 64 bits counts as one address, and so does a proxy.
+    /// A peer address gets another connection while it has less than seven times the number of free ones. Further ones
+    /// are closed. So one address gets at most seven eighths, and a second one at most seven eighths of the rest. If
+    /// there are fewer than 8, one address may get all. An IPv6 network of 64 bits counts as one address, and so does a
+    /// proxy.
     #[must_use]
     pub const fn connections(mut self, connections: usize) -> Self {
         self.connections = connections;
         self
     }
 
-    /// Sets how long reading the head of a request may take, and then reading its body. Default 30 seconds.
+    /// Sets the time for reading the head of a request, and the time for reading its body. Default 30 seconds.
     #[must_use]
     pub const fn read_timeout(mut self, read_timeout: Duration) -> Self {
         self.read_timeout = read_timeout;
         self
     }
 
-    /// Sets how long a client may read nothing of pending output before its connection ends. Default 30 seconds.
+    /// Sets the time after which a connection ends whose client reads nothing of pending output. Default 30 seconds.
     #[must_use]
     pub const fn write_timeout(mut self, timeout: Duration) -> Self {
         self.write = timeout;
@@ -159,7 +160,7 @@ impl Listener {
     /// Returns a handle with which another thread stops [`serve`](Self::serve).
     #[must_use]
     pub fn stop_handle(&self) -> StopHandle {
-        // A stop_handle that outlives the listener does not keep its descriptors open.
+        // A handle that outlives the listener does not keep its descriptors open.
         let interrupt = Arc::downgrade(&self.interrupt);
         Box::new(move || interrupt.upgrade().iter().for_each(|interrupt| interrupt.stop()))
     }

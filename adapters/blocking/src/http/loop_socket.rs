@@ -61,7 +61,7 @@ pub(super) struct ClientStream {
     socket: Arc<Socket>,
     shared: Arc<Shared>,
     chunk: Option<Box<[u8]>>,
-    /// The turn in which there was nothing more to read.
+    /// The [period](Shared::poll_epoch) in which the socket had no more input.
     drained: Option<u64>,
 }
 
@@ -89,8 +89,8 @@ impl ClientStream {
                     return Poll::Pending;
                 }
                 written => {
-                    // The response to it needs more time than this turn.
-                    self.drained = Some(self.shared.turn());
+                    // The response to it does not arrive before the next wait for sockets.
+                    self.drained = Some(self.shared.poll_epoch());
                     return Poll::Ready(written);
                 }
             }
@@ -114,17 +114,17 @@ impl Read for ClientStream {
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
         let Self { socket, shared, chunk, drained } = &mut *self;
-        let turn = shared.turn();
+        let epoch = shared.poll_epoch();
         let limit = buffer.remaining().min(CHUNK);
-        while *drained != Some(turn) {
+        while *drained != Some(epoch) {
             // Reading into uninitialized memory would take unsafe code.
             let chunk = chunk.get_or_insert_with(|| vec![0; CHUNK].into());
             match (&socket.stream).read(&mut chunk[..limit]) {
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
-                Err(error) if error.kind() == ErrorKind::WouldBlock => *drained = Some(turn),
+                Err(error) if error.kind() == ErrorKind::WouldBlock => *drained = Some(epoch),
                 Err(error) => return Poll::Ready(Err(error)),
                 Ok(read) => {
-                    *drained = (0 < read && read < limit).then_some(turn);
+                    *drained = (0 < read && read < limit).then_some(epoch);
                     buffer.put_slice(&chunk[..read]);
                     return Poll::Ready(Ok(()));
                 }

@@ -11,7 +11,7 @@
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
 //!
-//! An [`Endpoint`] belongs to another HTTP server, which passes it requests ([`handle`]). A client is
+//! An [`Endpoint`] is for another HTTP server, which passes requests to [`handle`]. A client is
 //! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] for more options:
 //!
 //! ```no_run
@@ -29,16 +29,16 @@
 //! # Threads
 //!
 //! Each connection of a listener has a thread, which reads, writes, dispatches requests to their sessions, and runs
-//! their handlers. Most handlers are done at once and cost no switch of threads. Asynchronous handlers that stay
-//! pending continue on a few threads that they all share, so they must not block. Functions may block: after a
-//! millisecond or two, another thread takes the connection over.
+//! their handlers. Most handlers end at once and need no switch of threads. Asynchronous handlers that stay pending
+//! continue on a few threads that they all share, so they must not block. Functions may block. After one to two
+//! milliseconds, another thread takes the connection over.
 //!
-//! A client has one thread for all of its requests and streams. A thread that waits for a response does its work: it
-//! sends the request and reads the response itself. A lookup of a name, an attempt to connect, and credentials other
-//! than a token take a thread each as long as they last. After a call that a thread has waited for, the thread of the
-//! client does nothing for up to two milliseconds, since calls often follow each other. So a call that follows directly
-//! and that no thread waits for, but a future, can take this much longer. With ureq (see [`Connector::ureq`]), each
-//! request takes a thread until it has its response, and so does each stream.
+//! A client has one thread for all of its requests and streams. A thread that waits for a response takes over this
+//! work: it sends the request and reads the response itself. A lookup of a name, an attempt to connect, and credentials
+//! other than a token take a thread each as long as they last. After a call that a thread has waited for, the thread of
+//! the client does nothing for up to two milliseconds, because calls often follow each other. So a call that follows
+//! directly, and for which a future waits instead of a thread, can take up to two milliseconds longer. With ureq (see
+//! [`Connector::ureq`]), each request takes a thread until it has its response, and so does each stream.
 
 #[cfg(feature = "auth")]
 mod auth_transport;
@@ -78,7 +78,7 @@ pub use mcp_driver::http::{
     AuthProvider, Bearer, Body, HttpClient, MemoryStore, Refusal, ResponseHandler, Store, StoreLimits, StoreUsage,
 };
 pub use mcp_proto::http::{
-    Limits, Policy,
+    Caller, Limits, Policy, Principal,
     client::ClientOptions,
     server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };

@@ -20,12 +20,12 @@ use super::{
     task::Task,
 };
 
-/// How long an idle thread lives.
+/// The time after which an idle thread ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long a function may take on the thread of a connection before another thread takes over the connection, and how
-/// long a task may stay queued before another thread runs it. (A task should not block, and delays no other one if it
-/// does.) It is checked at this interval, so it can take twice as long.
+/// The time of a function on the thread of a connection after which another thread takes over the connection, and the
+/// time of a task in the queue after which another thread runs it. (A task should not block. If it does, it delays no
+/// other task.) It is checked at this interval, so it can take twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// The number of functions that run at once, without functions that began on the thread of a connection and were not
@@ -38,7 +38,7 @@ pub(super) struct Pool {
     work: Condvar,
     clock: Condvar,
     left: Condvar,
-    /// How many threads poll tasks, unless the tasks are slow.
+    /// The number of threads that poll tasks, unless the tasks are slow.
     pollers: usize,
     /// The number of threads that only run a function, and do not serve a connection. It changes under the lock.
     blocked: AtomicUsize,
@@ -50,7 +50,8 @@ pub(super) struct Pool {
 pub(super) struct State {
     tasks: VecDeque<Arc<Task>>,
     functions: VecDeque<Function>,
-    /// How many tasks and functions were taken from the queues. `taken_before` is the number at the last check.
+    /// The number of tasks and functions that were taken from the queues. `taken_before` is the number at the last
+    /// check.
     taken: u64,
     taken_before: u64,
     pub(super) connections: Vec<ServedConnection>,
@@ -61,7 +62,7 @@ pub(super) struct State {
     /// The number of threads that work or wait for work.
     pub(super) alive: usize,
     idle: usize,
-    /// How many of the idle threads were notified and have not woken up yet.
+    /// The number of idle threads that were notified and have not woken up yet.
     called: usize,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,

@@ -47,8 +47,7 @@ pub(super) struct Task {
     pub(super) conn: Option<Arc<ConnectionIo>>,
 }
 
-/// The work that a thread of a connection does itself. Most work of a request is so small that handing it over to
-/// another thread would take longer.
+/// The work of the thread of a connection. Most work of a request takes less time than a switch of threads.
 struct LocalWork {
     pool: Arc<Pool>,
     waker: Waker,

@@ -1,5 +1,5 @@
-//! What differs between Unix and Windows: the pipes of child processes, the standard streams, how sockets are read and
-//! written without a wait.
+//! The differences between Unix and Windows: the pipes of child processes, the standard streams, how sockets are read
+//! and written without a wait.
 
 #[cfg(feature = "http")]
 pub(crate) mod socket;

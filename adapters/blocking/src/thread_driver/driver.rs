@@ -11,7 +11,7 @@ use mcp_proto::{
     connection::{Connection, Event},
     rpc::Timestamp,
 };
-use mcp_service::{Application, ConnectionHandle, Waiters};
+use mcp_service::driver_api::{Application, ConnectionHandle, Waiters};
 
 use crate::{
     thread_driver::{

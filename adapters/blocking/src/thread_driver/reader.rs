@@ -4,7 +4,7 @@ use std::{io, mem, sync::Arc};
 
 use mcp_driver::{LineReader, Sniffer, tuning::READ_CHUNK};
 use mcp_proto::codec::Frame;
-use mcp_service::ConnectionHandle;
+use mcp_service::driver_api::ConnectionHandle;
 
 use crate::{
     thread_driver::{

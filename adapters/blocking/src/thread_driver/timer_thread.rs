@@ -9,7 +9,7 @@ use mcp_driver::{
     tuning,
 };
 use mcp_proto::rpc::Timestamp;
-use mcp_service::ConnectionHandle;
+use mcp_service::driver_api::ConnectionHandle;
 
 use crate::{
     thread_driver::{

@@ -20,7 +20,7 @@ use std::{
 };
 
 use mcp_driver::{JobQueue, JobSlot, WaitingThread, on_block, tuning};
-use mcp_service::Job;
+use mcp_service::driver_api::Job;
 
 use mcp_driver::DriverOptions;
 use mcp_driver::os::thread::{lock, spawn, wait, wait_for};

@@ -26,8 +26,7 @@ use crate::{
     runtime::{Runtime, Timer},
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
 };
-use mcp_service::driver_api::{JobQueue, JobSlot, job_cost};
-use mcp_service::{Application, ConnectionHandle, Job, JobKind};
+use mcp_service::driver_api::{Application, ConnectionHandle, Job, JobFuture, JobKind, JobQueue, JobSlot, job_cost};
 
 /// How many iterations run before the task yields to other tasks of its thread.
 const MAX_TICKS: usize = 32;
@@ -459,7 +458,7 @@ impl<E: 'static, C: Binding<E>> Drop for SlotGuard<E, C> {
 
 /// The task of a handler that was pending after its first poll.
 struct JobTask<E: 'static, C: Binding<E>> {
-    future: mcp_service::JobFuture,
+    future: JobFuture,
     /// Dropped after the future, whose drop may still use the connection.
     slot_guard: SlotGuard<E, C>,
 }
@@ -475,7 +474,7 @@ impl<E: 'static, C: Binding<E>> Future for JobTask<E, C> {
 
 fn poll<E: 'static, C: Binding<E>>(
     shared: &SharedConnection<E, C>,
-    future: &mut mcp_service::JobFuture,
+    future: &mut JobFuture,
     cx: &mut Context<'_>,
 ) -> Poll<()> {
     // A panic is the job's own affair.

@@ -21,8 +21,7 @@ use crate::{
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{HandlerScope, Holder, JobQueue, JobSlot};
-use mcp_service::{ConnectionHandle, JobFuture, Waiters};
+use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, JobFuture, JobQueue, JobSlot, Waiters};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.

@@ -134,7 +134,7 @@ impl ResponseHandler {
         self.abort(why.into());
     }
 
-    /// Waits for the credentials of the request. The deadlines of its message are paused meanwhile.
+    /// Waits for the credentials of the request. The deadlines of its message are paused in this time.
     async fn authenticating<T>(&self, credentials: BoxFuture<'_, T>) -> T {
         let mut credentials = credentials;
         let at_once = poll_fn(|cx| Poll::Ready(credentials.as_mut().poll(cx))).await;

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use mcp_proto::{connection::ClientRole, http::client::Client as HttpConnection, rpc::Timestamp};
-use mcp_service::{Application, ConnectionHandle};
+use mcp_service::driver_api::{Application, ConnectionHandle};
 
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
 #[cfg(feature = "os")]

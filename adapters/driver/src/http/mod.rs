@@ -11,9 +11,9 @@
 //! # Access
 //!
 //! A [`Policy`] lists the names under which a server is reached and the web pages that may use it. An endpoint has no
-//! default for it. The default of a listener is [`Policy::loopback`], whatever address it listens on: to be reached
-//! from elsewhere, pass the names of the server to `Listener::endpoint`. Encryption is up to a proxy in front. It
-//! passes on `Host`, does not buffer streams, and lets streams be quiet for longer than
+//! default for it. The default of a listener is [`Policy::loopback`] for every address: to be reached from elsewhere,
+//! pass the names of the server to `Listener::endpoint`. Encryption is up to a proxy in front. It passes on `Host`,
+//! does not buffer streams, and lets streams be quiet for longer than
 //! [`keepalive`](mcp_proto::http::Limits::keepalive). Without a proxy, a listener can have certificates (feature
 //! `tls`).
 //!

@@ -1,4 +1,4 @@
-//! What authorizes the requests of an endpoint.
+//! The authorization of the requests of an endpoint.
 
 #[cfg(feature = "auth")]
 use std::sync::{Arc, OnceLock};
@@ -9,7 +9,7 @@ use mcp_proto::http::AuthRefusal;
 #[cfg(feature = "auth")]
 use crate::http::resource_server::ResourceServer;
 
-/// What authorizes requests, once it is set. Without the feature `auth`, nothing does.
+/// The resource server that authorizes requests, once it is set. Without the feature `auth`, there is none.
 #[derive(Clone, Default)]
 pub(super) struct Protection {
     #[cfg(feature = "auth")]

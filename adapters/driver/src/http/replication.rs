@@ -30,7 +30,10 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{ConnectionHandle, Deferred, driver_api::WaitQueue};
+use mcp_service::{
+    Deferred,
+    driver_api::{ConnectionHandle, WaitQueue},
+};
 
 /// The quota of bytes that wait to be written to the event store, of which one client has at most seven eighths.
 /// Messages beyond it are not written: a client that resumes the stream in another process gets a gap.

@@ -43,7 +43,10 @@ use crate::{
     watched::Watched,
 };
 use mcp_service::driver_api::Holder;
-use mcp_service::{Application, ConnectionHandle, Deferred, Service, driver_api::Random};
+use mcp_service::{
+    Deferred, Service,
+    driver_api::{Application, ConnectionHandle, Random},
+};
 
 /// The most scopes in a challenge to several requests, and the most bytes of them.
 const MAX_CHALLENGED: usize = 128;

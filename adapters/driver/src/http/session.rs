@@ -26,7 +26,7 @@ use crate::{
     limits::functions::Functions,
     sync::lock,
 };
-use mcp_service::Application;
+use mcp_service::driver_api::Application;
 use mcp_service::driver_api::Holder;
 
 /// The state of a session that was last written to the store.

@@ -1,5 +1,5 @@
-//! What drivers need of the system beyond the standard library, without `unsafe` in this workspace: child processes and
-//! what they start, sockets and waits that can be cancelled, the standard streams of this process, and threads.
+//! The interface of the system beyond the standard library, without `unsafe` in this workspace: child processes and
+//! their descendants, sockets and waits that can be cancelled, the standard streams of this process, and threads.
 //!
 //! The interface is the same on Unix and on Windows. Only this room, and the room `os` of an adapter, knows the
 //! difference: `docs/platforms.md` lists what users can see of it.

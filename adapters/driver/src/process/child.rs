@@ -128,7 +128,7 @@ impl Child {
         self.process.exit()
     }
 
-    /// Kills the whole group at once, unless the group is gone: the system may have reused its id for another group.
+    /// Kills the whole group at once, unless it has ended: the system may have reused its id for another group.
     pub(crate) fn kill(&self) {
         if !self.process.is_group_gone() {
             self.group.kill();
@@ -136,7 +136,7 @@ impl Child {
     }
 }
 
-/// Kills the group of a process when it is dropped, unless the group is gone.
+/// A guard that kills the group of a process on drop, unless the group has ended.
 struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {

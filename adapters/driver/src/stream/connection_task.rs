@@ -22,7 +22,7 @@ use crate::{
     stream::{framed::FramedTransport, write_buffer::WriteBuffer},
     tuning::READ_AFTER_WRITE_ERROR,
 };
-use mcp_service::{Application, Job};
+use mcp_service::driver_api::{Application, Job};
 
 /// The timeout of closing the output.
 const CLOSING: Duration = Duration::from_millis(500);

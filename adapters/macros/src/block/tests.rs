@@ -86,7 +86,7 @@ fn the_function_and_the_crate_have_other_names() {
     }
 }
 
-/// A block with mistakes keeps its methods, and has a function, so that the program has no other errors because of them.
+/// A block with mistakes keeps its methods, and has a function, so that the mistakes cause no other errors.
 #[test]
 fn a_block_with_mistakes_keeps_its_methods() {
     let methods = quote! {

@@ -41,11 +41,11 @@ const OPEN_PAGES: usize = 256;
 
 /// The state of a client on one connection: the pages of URL elicitations, by id.
 #[derive(Default)]
-pub struct State {
+pub struct ClientRoleState {
     pages: Mutex<VecDeque<String>>,
 }
 
-impl State {
+impl ClientRoleState {
     fn opened(&self, id: &str) {
         let mut pages = lock(&self.pages);
         if pages.len() == OPEN_PAGES {
@@ -70,7 +70,7 @@ impl Dispatch for ClientRole {
 
 impl Role for ClientRole {
     type App = Host;
-    type State = State;
+    type State = ClientRoleState;
     type InFlight = ClientInFlight;
 
     const CONTINUES_CALLS: bool = true;

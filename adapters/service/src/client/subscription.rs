@@ -17,7 +17,7 @@ use crate::{
         error::CallError,
         peer::Peer,
         pending::Pending,
-        subscriptions::{ListenCall, State, Subscriptions},
+        subscriptions::{ListenCall, SubscriptionState, Subscriptions},
     },
 };
 
@@ -44,7 +44,7 @@ impl Subscription {
     #[must_use]
     pub fn agreed(&self) -> Option<SubscriptionFilter> {
         self.table.with(self.id, |entry| match &entry.state {
-            State::Active(_, agreed) => Some(agreed.clone()),
+            SubscriptionState::Active(_, agreed) => Some(agreed.clone()),
             _ => None,
         })?
     }
@@ -75,14 +75,14 @@ impl Subscription {
     /// often.
     #[must_use]
     pub fn is_over(&self) -> bool {
-        self.table.with(self.id, |entry| matches!(entry.state, State::Ended(_))).unwrap_or(true)
+        self.table.with(self.id, |entry| matches!(entry.state, SubscriptionState::Ended(_))).unwrap_or(true)
     }
 
     /// Returns the error with which the server has ended the subscription, if it was one.
     #[must_use]
     pub fn error(&self) -> Option<CallError> {
         self.table.with(self.id, |entry| match &entry.state {
-            State::Ended(error) => error.clone(),
+            SubscriptionState::Ended(error) => error.clone(),
             _ => None,
         })?
     }
@@ -135,7 +135,7 @@ impl Subscriptions {
             let call = conn.request(now, &params, options)?;
             let canceller: Arc<dyn CancelCall> = calls.clone();
             let listen_call = ListenCall { connection: calls.number(), call, canceller: Arc::downgrade(&canceller) };
-            if self.with(id, |entry| entry.state = State::Requested(listen_call)).is_none() {
+            if self.with(id, |entry| entry.state = SubscriptionState::Requested(listen_call)).is_none() {
                 // The subscription was dropped in between.
                 let _ = conn.cancel(call, None);
                 return Ok(None);

@@ -107,7 +107,7 @@ pub struct StdioServer {
     from_variables: FromVariables,
 }
 
-/// Which texts of a program contained variables, and are not shown.
+/// The texts of a program that contained variables, and are not shown.
 #[derive(Clone, Copy, Default)]
 struct FromVariables {
     command: bool,

@@ -76,7 +76,7 @@ const PARKED: u8 = 2;
 /// The thread does work of a driver until it is notified.
 const DRIVING: u8 = 3;
 
-/// A thread that waits in [`Pending::wait`](crate::Pending::wait), and can do work of a driver meanwhile.
+/// A thread that waits in [`Pending::wait`](crate::Pending::wait), and can run work of a driver during the wait.
 #[derive(Clone)]
 pub struct WaitingThread(Arc<Signal>);
 

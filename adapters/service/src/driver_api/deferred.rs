@@ -15,9 +15,9 @@ use super::block_on::block_on;
 /// A method that returns it has begun the operation as far as possible without waiting. The rest happens while it is
 /// awaited, and dropping it cancels that rest.
 #[must_use = "wait for it, or await it"]
-pub struct Deferred<T>(State<T>);
+pub struct Deferred<T>(DeferredState<T>);
 
-enum State<T> {
+enum DeferredState<T> {
     /// The result; `None` after it was taken.
     Ready(Option<T>),
     Running(Pin<Box<dyn Future<Output = T> + Send>>),
@@ -26,12 +26,12 @@ enum State<T> {
 impl<T> Deferred<T> {
     /// Creates a result that is available at once.
     pub const fn ready(value: T) -> Self {
-        Self(State::Ready(Some(value)))
+        Self(DeferredState::Ready(Some(value)))
     }
 
     /// Creates a result from a future. The future is first polled when the result is awaited.
     pub fn new(future: impl Future<Output = T> + Send + 'static) -> Self {
-        Self(State::Running(Box::pin(future)))
+        Self(DeferredState::Running(Box::pin(future)))
     }
 
     /// Creates a result from a future, and polls it once. Most futures are ready then and are dropped.
@@ -39,14 +39,14 @@ impl<T> Deferred<T> {
         let mut future = Box::pin(future);
         match future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => Self::ready(value),
-            Poll::Pending => Self(State::Running(future)),
+            Poll::Pending => Self(DeferredState::Running(future)),
         }
     }
 
     /// Returns the result if it is available and was not taken.
     pub(crate) fn try_take(self) -> Result<T, Self> {
         match self.0 {
-            State::Ready(Some(value)) => Ok(value),
+            DeferredState::Ready(Some(value)) => Ok(value),
             state => Err(Self(state)),
         }
     }
@@ -54,8 +54,8 @@ impl<T> Deferred<T> {
     /// Returns a reference to the result if it is available.
     pub(crate) const fn peek(&self) -> Option<&T> {
         match &self.0 {
-            State::Ready(value) => value.as_ref(),
-            State::Running(_) => None,
+            DeferredState::Ready(value) => value.as_ref(),
+            DeferredState::Running(_) => None,
         }
     }
 
@@ -71,8 +71,8 @@ impl<T> Deferred<T> {
         T: 'static,
     {
         match self.0 {
-            State::Ready(value) => Deferred(State::Ready(value.map(f))),
-            State::Running(running) => Deferred::new(async move { f(running.await) }),
+            DeferredState::Ready(value) => Deferred(DeferredState::Ready(value.map(f))),
+            DeferredState::Running(running) => Deferred::new(async move { f(running.await) }),
         }
     }
 }
@@ -138,19 +138,21 @@ impl<T> Unpin for Deferred<T> {}
 impl<T> Future for Deferred<T> {
     type Output = T;
 
+    /// Polls the value.
+    ///
     /// # Panics
     /// If it was polled to its end before.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<T> {
         match &mut self.0 {
-            State::Ready(value) => Poll::Ready(value.take().expect("a result comes once")),
-            State::Running(future) => future.as_mut().poll(cx),
+            DeferredState::Ready(value) => Poll::Ready(value.take().expect("a result comes once")),
+            DeferredState::Running(future) => future.as_mut().poll(cx),
         }
     }
 }
 
 impl<T> fmt::Debug for Deferred<T> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        let is_there = matches!(self.0, State::Ready(_));
+        let is_there = matches!(self.0, DeferredState::Ready(_));
         f.debug_struct("Deferred").field("is_there", &is_there).finish_non_exhaustive()
     }
 }
@@ -174,7 +176,7 @@ mod tests {
     use std::thread;
     use std::{future::poll_fn, sync::mpsc::channel};
 
-    /// Pending for so many times, woken by another thread each time.
+    /// Stays pending for `turns` polls. Another thread wakes it each time.
     async fn after(mut turns: u32) -> u32 {
         let all = turns;
         poll_fn(move |cx| {

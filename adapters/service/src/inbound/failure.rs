@@ -43,7 +43,7 @@ enum Kind {
 }
 
 impl Failure {
-    /// Boxed, so that the results of handlers stay small.
+    /// Creates a failure. It is boxed, so that the results of handlers stay small.
     fn of(kind: Kind) -> Self {
         Self(Box::new(kind))
     }

@@ -27,7 +27,7 @@ thread_local! {
 }
 
 impl LogTarget {
-    /// Runs `f`, which creates the span of a request. A subscriber can [take](Self::take) the target meanwhile.
+    /// Runs `f`, which creates the span of a request. While `f` runs, a subscriber can [take](Self::take) the target.
     pub(crate) fn offer<E: 'static, T>(
         connection: &Arc<dyn ConnectionHandle<E>>,
         key: ReplyKey,

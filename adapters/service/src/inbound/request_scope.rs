@@ -1,4 +1,4 @@
-//! What surrounds the handler of a request: middleware and the span.
+//! The scope of the handler of a request: middleware and the span.
 
 use std::pin::pin;
 

@@ -145,7 +145,7 @@ impl<E: Role> Responder<E> {
     }
 }
 
-/// The response to a cancelled request. It is not sent, but it frees the slot of the request.
+/// Returns the response to a cancelled request. It is not sent, but it frees the slot of the request.
 fn cancelled() -> EmptyRpcResult {
     Err(ErrorObject::internal("Cancelled"))
 }

@@ -101,7 +101,7 @@ fn properties(schemas: &RawJson<'_>) -> Option<Vec<(String, Types)>> {
     Some(properties)
 }
 
-/// A name as part of a JSON pointer (RFC 6901).
+/// Escapes a name for a JSON pointer (RFC 6901).
 fn escaped(name: &str) -> String {
     name.replace('~', "~0").replace('/', "~1")
 }

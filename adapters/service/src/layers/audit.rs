@@ -40,27 +40,27 @@ pub struct AuditRecord<'a> {
     pub arguments: Option<&'a str>,
     /// The size of the arguments as the client has sent them, in bytes.
     pub argument_bytes: usize,
-    /// How the request has ended.
+    /// The outcome of the request.
     pub outcome: AuditOutcome<'a>,
-    /// How long that took, by the clock of the connection.
+    /// The time that the request took, by the clock of the connection.
     pub elapsed: Duration,
 }
 
-/// How a request has ended, for an [`AuditRecord`].
+/// The outcome of a request, for an [`AuditRecord`].
 #[derive(Debug)]
 #[non_exhaustive]
 pub enum AuditOutcome<'a> {
-    /// With a result.
+    /// The request has a result.
     Result,
-    /// With the result of a tool that has failed.
+    /// The request has the result of a tool that has failed.
     Failed,
-    /// With a request for input of the client, which will send the request again (2026-07-28).
+    /// The response requests input of the client, which will send the request again (2026-07-28).
     InputRequired,
-    /// With an error.
+    /// The request has an error.
     Error(&'a ErrorObject),
-    /// The client has cancelled it, or the connection has ended.
+    /// The client has cancelled the request, or the connection has ended.
     Cancelled,
-    /// It took too long.
+    /// The request has timed out.
     TimedOut,
 }
 
@@ -79,7 +79,7 @@ impl AuditOutcome<'_> {
     }
 }
 
-/// Takes the records of an [`Audit`]. A closure is one.
+/// A receiver of the records of an [`Audit`]. A closure is one.
 ///
 /// It runs on the thread or task of the request, before the response is sent, so it should be fast. A panic fails the
 /// request.
@@ -94,7 +94,7 @@ impl<F: Fn(&AuditRecord<'_>) + Send + Sync + 'static> AuditSink for F {
     }
 }
 
-/// A layer that records each request: who has sent it, what it was about, its arguments, and how it ended.
+/// A layer that records each request: its sender, its method and name, its arguments, and its outcome.
 ///
 /// Each request that middleware wraps gets one record, also if its handler is dropped before its end. Add it before
 /// other layers, so that their refusals are recorded, too.
@@ -173,8 +173,8 @@ impl Audit {
         self
     }
 
-    /// Sets how many bytes of arguments are recorded; larger ones are left out as a whole. Default 4 KiB. With 0 no
-    /// arguments are recorded.
+    /// Sets the most bytes of arguments that are recorded. Larger arguments are omitted as a whole. Default 4 KiB. With
+    /// 0 no arguments are recorded.
     #[must_use]
     pub fn max_argument_bytes(mut self, max: usize) -> Self {
         Arc::make_mut(&mut self.0).max_argument_bytes = max;
@@ -192,7 +192,7 @@ impl Settings {
     }
 }
 
-/// A request that has no record yet. It gets one when this is dropped.
+/// A request without a record. Dropping this makes the record.
 struct Unrecorded {
     settings: Arc<Settings>,
     request: IncomingRequest,
@@ -234,7 +234,7 @@ impl Drop for Unrecorded {
 impl Middleware for Audit {
     fn handle(&self, request: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
         let began = request.context().now();
-        // The connection may not know the id any more when the record is made.
+        // The id is read now, because the connection may not know it any more when the record is made.
         let _ = request.id();
         let mut unrecorded = Unrecorded { settings: self.0.clone(), request, began, kind: None };
         next.run().map(move |completed| {

@@ -28,11 +28,11 @@ impl CallerKey {
         }
     }
 
-    /// Returns the caller of a request as one whose results are for no other caller: its principal, with the OAuth
-    /// client and the scopes, or else its connection. An address can be that of several users.
+    /// Returns a key for results that no other caller may get: of the principal with its OAuth client and its scopes,
+    /// or else of the connection. Several users can have one address, so the address is no part of it.
     ///
-    /// `None` if the caller cannot be recognized: over HTTP without a session, each request has a connection of its
-    /// own.
+    /// Returns `None` if the caller cannot be recognized: over HTTP without a session, each request has its own
+    /// connection.
     pub(super) fn exclusive(context: &Context) -> Option<Self> {
         let info = context.info();
         let Some(principal) = &info.principal else {
@@ -45,7 +45,7 @@ impl CallerKey {
         hash.update(b"E");
         for part in [Some(&principal.id), principal.client_id.as_ref()].into_iter().chain(scopes.into_iter().map(Some))
         {
-            // The lengths keep the parts apart.
+            // The lengths separate the parts.
             let length = part.map_or(u64::MAX, |part| part.len() as u64);
             hash.update(length.to_be_bytes());
             hash.update(part.map_or("", |part| part));
@@ -53,12 +53,12 @@ impl CallerKey {
         Some(Self(hash.finalize()))
     }
 
-    /// Returns the principal with this id.
+    /// Returns the key of the principal with this id.
     pub(super) fn named(id: &str) -> Self {
         Self::hashed(b'P', id.as_bytes())
     }
 
-    /// Returns all callers together.
+    /// Returns the key of all callers together.
     pub(super) fn all() -> Self {
         Self::hashed(b'*', b"")
     }

@@ -11,14 +11,14 @@ use crate::{
     },
 };
 
-/// A layer that limits how long handlers may take. After that the caller gets an error, and the handler is cancelled:
-/// its [`Context`](crate::Context) says so, and what it waits for through its context ends at once.
+/// A layer that limits the time of handlers. After that time the caller gets an error, and the handler is cancelled:
+/// [`Context::is_cancelled`](crate::Context::is_cancelled) returns true, and waits through its context end at once.
 ///
 /// The time begins when the request reaches this layer. A handler that ignores its cancellation runs to its end, but
 /// its caller does not wait for it.
 ///
 /// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. This
-/// layer replaces it where its own time is shorter. It does not concern the work of tasks, which have a
+/// layer replaces it where its own time is shorter. It does not limit the work of tasks, which have a
 /// [policy](crate::TaskPolicy).
 ///
 /// ```
@@ -62,7 +62,7 @@ impl Middleware for HandlerTimeout {
         if let (true, RequestOrigin::Request(key)) = (request.has_handler(), &context.in_flight.origin) {
             context.connection.update(|conn, now| {
                 if conn.settings().reply_timeout.is_none_or(|longest| time < longest) {
-                    // A request that has become a task has its response already.
+                    // A request that has become a task already has its response.
                     let _ = conn.set_deadline(*key, Some(now + time));
                 }
             });

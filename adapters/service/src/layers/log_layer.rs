@@ -38,10 +38,10 @@ use crate::inbound::log_target::LogTarget;
 /// ```
 ///
 /// - Clients get the events of the named targets only, which are modules unless an event names another target. So
-///   nothing of other libraries, such as queries of a database, is sent by accident. Events of this library are never
-///   sent.
+///   events of other libraries, such as queries of a database, are not sent by accident. Events of this library are
+///   never sent.
 /// - The client decides on the level: in a session with `logging/setLevel`, without one for each request (2026-07-28).
-///   A client of 2026-07-28 that asks for no level gets none.
+///   A client of 2026-07-28 that requests no level gets no messages.
 /// - An event belongs to the nearest span of a request around it, also on other threads and in other tasks that are
 ///   instrumented with a span in it. Events without such a span are not sent.
 /// - The message is an object with the fields of the event; its logger is the target.
@@ -54,7 +54,7 @@ use crate::inbound::log_target::LogTarget;
 /// [`dropped`](Self::dropped) counts those for which there was no room.
 #[derive(Clone, Debug)]
 pub struct LogLayer {
-    /// Empty for all targets.
+    /// The targets; empty for all.
     targets: Vec<String>,
     dropped: Arc<AtomicU64>,
 }
@@ -66,7 +66,7 @@ const MAX_TEXT: usize = 8 << 10;
 const OWN: [&str; 6] = ["mcp_service", "mcp_proto", "mcp_driver", "mcp_tokio", "mcp_smol", "mcp_blocking"];
 
 thread_local! {
-    /// Whether this thread makes a message. An event of the values that it formats is not sent.
+    /// Whether this thread formats a message. Events of the formatted values are not sent.
     static SENDS: Cell<bool> = const { Cell::new(false) };
 }
 
@@ -122,7 +122,7 @@ impl<S: Subscriber + for<'a> LookupSpan<'a>> Layer<S> for LogLayer {
     }
 }
 
-/// Marks this thread as one that makes a message.
+/// A guard that marks this thread as one that formats a message.
 struct Sending;
 
 impl Sending {
@@ -150,7 +150,7 @@ fn level(level: Level) -> LoggingLevel {
 /// The fields of an event, with bounded texts.
 struct Fields {
     texts: Vec<(&'static str, Value)>,
-    /// The bytes that are left for texts.
+    /// The remaining bytes for texts.
     room: usize,
 }
 
@@ -169,7 +169,7 @@ impl Write for Fields {
         let end = (0..=self.room.min(text.len())).rev().find(|at| text.is_char_boundary(*at)).unwrap_or(0);
         last.push_str(&text[..end]);
         self.room -= end;
-        // A value that is cut is not formatted any further.
+        // The rest of a value that is cut is not formatted.
         if end < text.len() { Err(fmt::Error) } else { Ok(()) }
     }
 }

@@ -1,4 +1,4 @@
-//! Masking of texts that clients get.
+//! Masking of the texts for clients.
 
 use std::{borrow::Cow, fmt, sync::Arc};
 
@@ -13,19 +13,18 @@ use crate::{
     util::json_text::{Text, Value, replace_values},
 };
 
-/// Returns the text to send.
+/// A function that returns the text to send.
 type Mask = dyn for<'a> Fn(&'a str) -> Cow<'a, str> + Send + Sync;
 
 /// A layer that changes the texts of results and errors before clients and models get them, for example to remove
 /// secrets.
 ///
-/// The function gets each text of the results of handlers and of errors, one by one: of contents, structured contents,
-/// messages and resources, at any depth. It does not get members of the protocol that are no texts for readers, such as
-/// types, media types and binary data, nor the names of members. Texts that half of a surrogate pair makes unreadable
-/// are replaced by `"[masked]"`.
+/// The function is called with each text in the results of handlers and in errors: in contents, structured contents,
+/// messages and resources, at any depth. It is not called with members of the protocol such as types, media types and
+/// binary data, nor with the names of members. Texts with half of a surrogate pair are replaced by `"[masked]"`.
 ///
 /// To keep the texts of all errors from clients, use [`mask_failures`](crate::ServiceBuilder::mask_failures) instead,
-/// which distinguishes errors from what handlers write for clients.
+/// which does not change results that handlers write for clients.
 ///
 /// ```
 /// use mcp_service::{Service, Tool, layers::MaskTexts};
@@ -37,11 +36,11 @@ type Mask = dyn for<'a> Fn(&'a str) -> Cow<'a, str> + Send + Sync;
 /// # Ok::<(), mcp_service::RegisterError>(())
 /// ```
 ///
-/// Not masked are progress, log messages, and requests to the client.
+/// Progress, log messages and requests to the client are not masked.
 #[derive(Clone)]
 pub struct MaskTexts(Arc<Mask>);
 
-/// Members outside of structured contents whose texts are no texts for readers.
+/// Members outside of structured contents that are not masked.
 const KEPT: [&str; 7] = ["type", "role", "mimeType", "data", "blob", "resultType", "cacheScope"];
 
 /// The member of a result with data of the application.
@@ -90,7 +89,7 @@ impl MaskTexts {
         }
         let masked = completed.result().and_then(|result| self.mask(result.get(), false));
         let Some(masked) = masked else { return Ok(completed) };
-        // Only texts were replaced, by texts.
+        // Texts were replaced by texts, so the result is valid JSON.
         match JsonObject::parse(masked) {
             Ok(result) => Ok(completed.with_result(result)),
             Err(_) => Err(Failure::rpc(ErrorObject::internal("Internal error"))),

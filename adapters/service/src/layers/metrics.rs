@@ -16,7 +16,7 @@ use crate::{
 /// The number of requests that have ended, with the labels `method`, `name` and `outcome`.
 pub const REQUESTS: &str = "mcp_requests_total";
 
-/// How long requests took, in seconds: a histogram with the labels of [`REQUESTS`].
+/// The time of requests in seconds: a histogram with the labels of [`REQUESTS`].
 pub const DURATION: &str = "mcp_request_duration_seconds";
 
 /// The number of requests in flight, with the label `method`.
@@ -25,7 +25,7 @@ pub const IN_FLIGHT: &str = "mcp_requests_in_flight";
 /// The labels of a measurement: names and values.
 pub type Labels<'a> = [(&'static str, &'a str)];
 
-/// Takes the measurements of a [`Metrics`] layer. It runs on the threads of requests, so it should be fast.
+/// A receiver of the measurements of a [`Metrics`] layer. It runs on the threads of requests, so it should be fast.
 pub trait MetricsRecorder: Send + Sync + 'static {
     /// Adds to a counter.
     fn count(&self, name: &'static str, labels: &Labels<'_>, by: u64);
@@ -39,9 +39,9 @@ pub trait MetricsRecorder: Send + Sync + 'static {
 
 /// A layer that counts and times requests: [`REQUESTS`], [`DURATION`] and [`IN_FLIGHT`].
 ///
-/// The values of labels are bounded, whatever clients send: methods that are unknown have the label `other`, and only
-/// tools and prompts that exist have their names. The outcomes are `result`, `failed`, `input_required`, `error`,
-/// `cancelled` and `timed_out`.
+/// The number of values of labels is bounded: unknown methods have the label `other`, and only existing tools and
+/// prompts have their names. The outcomes are `result`, `failed`, `input_required`, `error`, `cancelled` and
+/// `timed_out`.
 ///
 /// With the feature `metrics`, [`Metrics::global`] records with the crate `metrics`.
 #[derive(Clone)]
@@ -62,7 +62,7 @@ impl Metrics {
     }
 }
 
-/// A request that was not measured yet. It is measured when this is dropped.
+/// A request without a measurement. Dropping this makes the measurement.
 struct Unmeasured {
     recorder: Arc<dyn MetricsRecorder>,
     request: IncomingRequest,

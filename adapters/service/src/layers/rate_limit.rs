@@ -24,15 +24,16 @@ use crate::{
 /// the number of milliseconds after which the next request is accepted.
 pub const RATE_LIMITED: ErrorCode = ErrorCode(429);
 
-/// Selects the requests that count.
+/// A function that selects the requests that count.
 type Counts = Box<dyn Fn(&IncomingRequest) -> bool + Send + Sync>;
 
 /// A layer that limits the requests of each caller: a token bucket for each principal.
 ///
-/// A caller without a principal is counted by its address, or else by its connection. Callers over HTTP of whom neither
-/// is known share one bucket: give the endpoint a `PeerAddr` to tell them apart.
+/// A caller without a principal is counted by its address, or else by its connection. Callers over HTTP without a
+/// principal and an address share one bucket, unless the endpoint gets a `PeerAddr` that distinguishes them.
 ///
-/// A request beyond the limit gets the error [`RATE_LIMITED`], which says when to try again. Its handler does not run.
+/// A request beyond the limit gets the error [`RATE_LIMITED`], which has the time until the next attempt. Its handler
+/// does not run.
 ///
 /// ```
 /// use std::time::Duration;
@@ -49,8 +50,9 @@ type Counts = Box<dyn Fn(&IncomingRequest) -> bool + Send + Sync>;
 ///
 /// # Limits
 /// The table has a place for each caller whose bucket is not full: 64 Ki places, about 10 MiB, unless
-/// [`max_callers`](Self::max_callers) sets another number. A caller for whom there is no place takes that of the caller
-/// who has used least. So many callers cannot lock out others; they can only make the limit less strict.
+/// [`max_callers`](Self::max_callers) sets another number. Without a free place, a new caller gets the place of the
+/// caller that has used least. So a large number of callers cannot lock out others. It can only make the limit less
+/// strict.
 ///
 /// A request that is repeated with input of the client (2026-07-28) counts each time.
 pub struct RateLimit {
@@ -63,7 +65,7 @@ pub struct RateLimit {
     table: Mutex<Table>,
 }
 
-/// The buckets that are not full. A bucket is the time at which it will be full.
+/// The buckets that are not full. A bucket is stored as the time at which it will be full.
 #[derive(Default)]
 struct Table {
     buckets: HashMap<CallerKey, u64>,
@@ -71,8 +73,8 @@ struct Table {
 }
 
 impl RateLimit {
-    /// Creates a limit of `requests` per `time`: a caller can send so many at once, and then another one after each
-    /// `time / requests`. No requests count as one.
+    /// Creates a limit of `requests` per `time`: a caller can send this number at once, and then another one after each
+    /// `time / requests`. Zero requests count as one.
     #[must_use]
     pub fn new(requests: u32, time: Duration) -> Self {
         let whole = u64::try_from(time.as_nanos()).unwrap_or(u64::MAX);
@@ -101,7 +103,7 @@ impl RateLimit {
         self
     }
 
-    /// Takes a token, or returns how long it takes until there is one.
+    /// Takes a token, or returns the time until there is one.
     fn take(&self, caller: CallerKey, now: u64) -> Result<(), Duration> {
         let mut table = lock(&self.table);
         let before = table.buckets.get(&caller).copied();
@@ -127,8 +129,8 @@ impl Table {
     /// The most full buckets that one request removes.
     const REMOVED_AT_ONCE: usize = 2;
 
-    /// Removes buckets that are full: they are like those that are not in the table. Each request adds at most one, so
-    /// removing two keeps the table small.
+    /// Removes full buckets, which are equivalent to missing ones. Each request adds at most one, so removing two keeps
+    /// the table small.
     fn remove_full(&mut self, now: u64) {
         for _ in 0..Self::REMOVED_AT_ONCE {
             if self.by_time.first().is_none_or(|(full, _)| *full > now) {
@@ -159,7 +161,7 @@ impl Middleware for RateLimit {
 }
 
 fn refusal(wait: Duration) -> ErrorObject {
-    // Rounded up, so that a client that waits exactly so long is accepted.
+    // Rounded up, so that the next request of a client that waits exactly this time is accepted.
     let retry_after_ms = u64::try_from(wait.as_nanos().div_ceil(1_000_000)).unwrap_or(u64::MAX);
     let error = ErrorObject::new(RATE_LIMITED, format!("Rate limit exceeded, retry after {retry_after_ms} ms"));
     match Json::new(&RetryAfter { retry_after_ms }) {
@@ -213,7 +215,7 @@ mod tests {
     }
 
     #[test]
-    fn many_callers_neither_grow_the_table_nor_lock_out_others_nor_free_the_greedy() {
+    fn many_callers_leave_the_table_and_its_limits_intact() {
         let limit = RateLimit::new(3, Duration::from_secs(3600)).max_callers(100);
         let now = 7 * SECOND;
         assert!((0..3).all(|_| limit.take(caller(0), now).is_ok()));

@@ -49,20 +49,20 @@ use crate::{
 ///
 /// - Only complete results of the named tools are kept: no failures, no errors, no results of tasks, and no results for
 ///   which the client has given input in another round (2026-07-28).
-/// - A tool with results that depend on anything else than its arguments and its caller must not be named: on input of
-///   the user, on headers or capabilities of the client, for example.
+/// - A tool must not be named if its results depend on anything else than its arguments and its caller, such as input
+///   of the user, or headers and capabilities of the client.
 /// - The checks of a service come first. So a caller that may not see a tool, or lacks its scopes, gets no result of
 ///   it.
 /// - A caller is a principal with its OAuth client and its scopes, or else a connection. Over HTTP without a session
-///   (2026-07-28) callers without a principal cannot be told apart, and only shared results are kept for them.
+///   (2026-07-28), callers without a principal cannot be distinguished, and only shared results are kept for them.
 /// - Several equal calls at the same time run the handler several times.
 ///
 /// It is cheap to clone, and all clones are one cache.
 ///
 /// # Limits
-/// By default 10,000 results of together 16 MiB, each of them at most 1 MiB. If there is no room for a result, the
-/// oldest one of the caller with most bytes is removed, so that one caller cannot displace the results of others.
-/// Shared results count as those of one caller.
+/// The default limits are 10,000 results, 16 MiB in total, and 1 MiB for each result. If there is no room for a result,
+/// the oldest result of the caller with most bytes is removed, so that one caller cannot displace the results of
+/// others. Shared results count as those of one caller.
 #[derive(Clone)]
 pub struct ResultCache {
     /// The tools, and whether their results are shared by all callers.
@@ -85,13 +85,13 @@ type Key = [u8; 32];
 #[derive(Default)]
 struct Store {
     entries: HashMap<Key, Entry>,
-    holders: HashMap<CallerKey, Holder>,
-    /// The holders by the bytes that they hold.
+    holders: HashMap<CallerKey, CallerResults>,
+    /// The callers, by the bytes of their results.
     by_bytes: BTreeSet<(usize, CallerKey)>,
     bytes: usize,
-    /// Grows with each entry.
+    /// The number of the next entry.
     next: u64,
-    /// Grows when the cache is cleared.
+    /// The number of times that the cache was cleared.
     generation: u64,
 }
 
@@ -104,7 +104,7 @@ struct Entry {
 
 /// The results of one caller.
 #[derive(Default)]
-struct Holder {
+struct CallerResults {
     bytes: usize,
     /// The keys in the order in which they were added.
     keys: BTreeMap<u64, Key>,
@@ -129,28 +129,28 @@ impl ResultCache {
     }
 
     /// Keeps the results of a tool, for all callers that may use the tool. Each of them gets results that the tool has
-    /// made for others.
+    /// returned to others.
     #[must_use]
     pub fn shared(mut self, tool: impl Into<String>) -> Self {
         Arc::make_mut(&mut self.tools).insert(tool.into(), true);
         self
     }
 
-    /// Sets the number of results. Default 10,000.
+    /// Sets the most results. Default 10,000.
     #[must_use]
     pub const fn max_entries(mut self, max: usize) -> Self {
         self.limits.entries = max;
         self
     }
 
-    /// Sets the bytes of all results. Default 16 MiB.
+    /// Sets the most bytes of all results. Default 16 MiB.
     #[must_use]
     pub const fn max_bytes(mut self, max: usize) -> Self {
         self.limits.bytes = max;
         self
     }
 
-    /// Sets the bytes of a result that is kept. Default 1 MiB.
+    /// Sets the most bytes of a result that is kept. Default 1 MiB.
     #[must_use]
     pub const fn max_entry_bytes(mut self, max: usize) -> Self {
         self.limits.entry_bytes = max;
@@ -178,9 +178,9 @@ impl ResultCache {
         self.len() == 0
     }
 
-    /// Returns the key and the holder of a call, if its result may be kept.
+    /// Returns the key and the caller of a call, if its result may be kept.
     fn key(&self, request: &IncomingRequest) -> Option<(Key, CallerKey)> {
-        /// With these, a call is one of several rounds, or may become a task.
+        /// With these members, a call is one of several rounds, or may become a task.
         const EXCLUDED: [&str; 3] = ["inputResponses", "requestState", "task"];
 
         if request.method() != Method::CallTool.as_str() || !request.has_handler() {
@@ -255,8 +255,8 @@ impl Store {
         });
     }
 
-    /// Changes what a holder holds.
-    fn count(&mut self, holder: CallerKey, change: impl FnOnce(&mut Holder)) {
+    /// Changes the results of a caller.
+    fn count(&mut self, holder: CallerKey, change: impl FnOnce(&mut CallerResults)) {
         let held = self.holders.entry(holder).or_default();
         self.by_bytes.remove(&(held.bytes, holder));
         change(held);

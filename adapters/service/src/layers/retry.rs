@@ -23,17 +23,17 @@ use crate::{
 
 /// A policy for repeating requests that have failed, for [`Peer::retrying`].
 ///
-/// A request is repeated only if it does no harm to run it twice:
+/// A request is repeated only if running it twice has the same effect:
 ///
 /// - requests that read: lists, resources, prompts, completions, tasks, pings;
 /// - requests that set something to the same value: the log level, subscriptions to resources;
 /// - calls of tools that the policy [names](Self::tools), or that are [annotated](Self::annotated) as read-only or
 ///   idempotent.
 ///
-/// It is repeated only if no response of a handler has arrived: the outbox was full, the response was lost on the
-/// network or did not arrive before the idle timeout, or a server or proxy has refused the request for now (HTTP 408,
-/// 425, 429, 502, 503 and 504, and the error of a [`RateLimit`](super::RateLimit)). Results and other errors are final,
-/// and so is the end of the connection.
+/// It is also repeated only if no response of a handler has arrived: the outbox was full, the response was lost on the
+/// network or did not arrive before the idle timeout, or a server or proxy has refused the request temporarily (HTTP
+/// 408, 425, 429, 502, 503 and 504, and the error of a [`RateLimit`](super::RateLimit)). Results and other errors are
+/// final, and so is the end of the connection.
 ///
 /// ```
 /// use mcp_proto::connection::ClientRole;
@@ -75,15 +75,15 @@ impl Retry {
         }
     }
 
-    /// Sets how many times a request is sent, the first time included. Default 3.
+    /// Sets the most attempts to send a request, with the first one. Default 3.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;
         self
     }
 
-    /// Sets the delays between attempts. Each is shortened by a random part of up to a half, so that clients do not
-    /// return all at once.
+    /// Sets the delays between attempts. Each is shortened by a random part of up to a half, so that not all clients
+    /// try again at the same time.
     #[must_use]
     pub const fn backoff(mut self, backoff: Backoff) -> Self {
         self.backoff = backoff;
@@ -146,7 +146,7 @@ impl Retry {
         let random = self.random.bytes().map_or(u32::MAX, u32::from_ne_bytes);
         let part = delay / 2 * (random >> 16) / (1 << 16);
         Some(match requested {
-            // Not before that time.
+            // The attempt is not before the requested time.
             Some(requested) => requested + part,
             None => delay / 2 + part,
         })
@@ -177,7 +177,7 @@ const fn is_idempotent(method: Method) -> bool {
     )
 }
 
-/// Returns the delay that the server has requested, if the error may pass and no handler has responded.
+/// Returns the delay that the server has requested, if the error may be temporary and no handler has responded.
 #[expect(clippy::option_option, reason = "the outer one says whether the error may pass")]
 fn passing(error: &CallError) -> Option<Option<Duration>> {
     match error {
@@ -206,9 +206,9 @@ pub struct RetryPeer {
 }
 
 impl Peer<ClientRole> {
-    /// Returns the same server for requests that are repeated by a policy if they fail for a passing reason.
+    /// Returns the same server for requests that a policy repeats after a temporary failure.
     ///
-    /// The options of this peer, such as timeouts, hold for each attempt.
+    /// The options of this peer, such as timeouts, apply to each attempt.
     #[must_use]
     pub fn retrying(&self, retry: &Retry) -> RetryPeer {
         RetryPeer { peer: self.clone(), retry: retry.clone() }
@@ -218,7 +218,7 @@ impl Peer<ClientRole> {
 impl RetryPeer {
     /// Sends a request. Dropping the [`Deferred`] cancels it.
     ///
-    /// It fails with the error of the last attempt.
+    /// The request fails with the error of the last attempt.
     pub fn request<R>(&self, params: R) -> Deferred<Result<R::Result, CallError>>
     where
         R: Request<Result: Send + 'static> + Send + Sync + 'static,

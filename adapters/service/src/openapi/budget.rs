@@ -1,4 +1,4 @@
-//! What the operations of a document cost.
+//! The cost of the operations of a document.
 
 use super::{error::Refusal, limits::OpenApiLimits};
 

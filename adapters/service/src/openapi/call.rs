@@ -12,7 +12,7 @@ use super::{
     encode::is_dot_segment,
     http::{HttpRequest, HttpResponse, is_json},
     operation::{Operation, PathPart},
-    parameter::Place,
+    parameter::ParameterLocation,
 };
 use crate::inbound::failure::Failure;
 
@@ -59,10 +59,12 @@ impl Endpoint {
         let (mut query, mut headers) = (String::new(), Vec::new());
         for parameter in &operation.parameters {
             let Some(value) = value(&parameter.argument) else { continue };
-            match parameter.place {
-                Place::Path => {}
-                Place::Query => parameter.push_query(value, &mut query)?,
-                Place::Header => headers.push((parameter.name.to_ascii_lowercase(), parameter.in_header(value)?)),
+            match parameter.location {
+                ParameterLocation::Path => {}
+                ParameterLocation::Query => parameter.push_query(value, &mut query)?,
+                ParameterLocation::Header => {
+                    headers.push((parameter.name.to_ascii_lowercase(), parameter.in_header(value)?))
+                }
             }
         }
         if !query.is_empty() {

@@ -58,7 +58,7 @@ pub(super) fn excerpt(text: &str) -> String {
     text.chars().take(200).collect()
 }
 
-/// Why an operation cannot be a tool. Texts of the document are cut after 200 characters.
+/// The reason why an operation cannot be a tool. Texts of the document are cut after 200 characters.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Refusal {

@@ -13,7 +13,7 @@ use crate::inbound::failure::Failure;
 
 /// Where a parameter is in a request.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Place {
+pub(super) enum ParameterLocation {
     Path,
     Query,
     Header,
@@ -26,7 +26,7 @@ pub(super) struct Parameter {
     pub(super) argument: String,
     /// The name in the request.
     pub(super) name: String,
-    pub(super) place: Place,
+    pub(super) location: ParameterLocation,
     pub(super) is_required: bool,
     /// Whether the items of lists, and the members of objects, are parameters of their own.
     explodes: bool,
@@ -34,7 +34,7 @@ pub(super) struct Parameter {
     is_json: bool,
 }
 
-/// What is wrong with a value that the style of its parameter does not describe.
+/// The error for a value that the style of its parameter cannot express.
 const UNWRITABLE: &str = "has values that cannot be written there";
 
 /// Headers that an HTTP client sets for a request.
@@ -61,7 +61,7 @@ const IGNORED_HEADERS: [&str; 3] = ["accept", "authorization", "content-type"];
 
 impl Parameter {
     /// Reads a parameter, without the name of its argument. Returns it with its schema, or `None` if it is one that
-    /// the application sets. `is_credential` tells whether a parameter of a place and name is the key of a security
+    /// the application sets. `is_credential` tells whether a parameter of a location and name is the key of a security
     /// scheme. The caller has counted the name.
     pub(super) fn read<'a>(
         document: &'a Document,
@@ -71,20 +71,20 @@ impl Parameter {
     ) -> Result<Option<(Self, Option<&'a Value>)>, Refusal> {
         let text = |key: &str| parameter.get(key).and_then(Value::as_str);
         let truth = |key: &str| parameter.get(key).and_then(Value::as_bool);
-        let (Some(name), Some(place)) = (text("name"), text("in")) else {
+        let (Some(name), Some(location)) = (text("name"), text("in")) else {
             return Err(Refusal::Invalid("a parameter".into()));
         };
-        if is_credential(place, name) {
+        if is_credential(location, name) {
             return Ok(None);
         }
-        let (place, style) = match place {
-            "path" => (Place::Path, "simple"),
-            "query" => (Place::Query, "form"),
-            "header" => (Place::Header, "simple"),
+        let (location, style) = match location {
+            "path" => (ParameterLocation::Path, "simple"),
+            "query" => (ParameterLocation::Query, "form"),
+            "header" => (ParameterLocation::Header, "simple"),
             "cookie" => return Err(Refusal::Cookie(excerpt(name))),
             _ => return Err(Refusal::Invalid(format!("the place of {:?}", excerpt(name)))),
         };
-        if place == Place::Header {
+        if location == ParameterLocation::Header {
             let lower = name.to_ascii_lowercase();
             if IGNORED_HEADERS.contains(&&*lower) {
                 return Ok(None);
@@ -105,16 +105,16 @@ impl Parameter {
             Some(schema) => document.resolve(schema)?.get("type").is_some_and(|kind| kind == "object"),
             None => false,
         };
-        let explodes = truth("explode").unwrap_or(place == Place::Query);
+        let explodes = truth("explode").unwrap_or(location == ParameterLocation::Query);
         // The members of an object would be parameters with any names.
-        if place == Place::Query && explodes && is_object && !is_json {
+        if location == ParameterLocation::Query && explodes && is_object && !is_json {
             return Err(Refusal::Style { parameter: excerpt(name), style: "form, of an object that explodes".into() });
         }
         let parameter = Self {
             argument: String::new(),
             name: name.into(),
-            place,
-            is_required: place == Place::Path || truth("required") == Some(true),
+            location,
+            is_required: location == ParameterLocation::Path || truth("required") == Some(true),
             explodes,
             is_json,
         };

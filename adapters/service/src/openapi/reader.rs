@@ -13,7 +13,7 @@ use super::{
     limits::OpenApiLimits,
     names::Names,
     operation::{Body, Operation, PathPart},
-    parameter::{Parameter, Place, json_content},
+    parameter::{Parameter, ParameterLocation, json_content},
     references::Document,
     schema::{Direction, Schemas},
 };
@@ -28,7 +28,7 @@ const MAX_PATH: usize = 8 << 10;
 /// The longest name of a parameter, in bytes.
 const MAX_PARAMETER_NAME: usize = 1 << 10;
 
-/// What was read.
+/// The operations that were read, and those that cannot be tools.
 type Read = (Vec<Operation>, Vec<RefusedOperation>);
 
 /// A part of an operation, with its schema, and where the document describes it.
@@ -91,17 +91,17 @@ fn credentials(document: &Document) -> HashSet<(String, String)> {
     let key = |scheme: &Value| {
         let scheme = document.resolve(scheme).ok()?;
         let text = |key: &str| scheme.get(key).and_then(Value::as_str);
-        let (kind, place, name) = (text("type")?, text("in")?, text("name")?);
+        let (kind, location, name) = (text("type")?, text("in")?, text("name")?);
         // No parameter has a longer name.
-        (kind == "apiKey" && name.len() <= MAX_PARAMETER_NAME).then(|| key_of(place, name))
+        (kind == "apiKey" && name.len() <= MAX_PARAMETER_NAME).then(|| key_of(location, name))
     };
     schemes.into_iter().flat_map(Map::values).filter_map(key).collect()
 }
 
 /// Returns what identifies a parameter.
-fn key_of(place: &str, name: &str) -> (String, String) {
-    let name = if place == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
-    (place.to_owned(), name)
+fn key_of(location: &str, name: &str) -> (String, String) {
+    let name = if location == "header" { name.to_ascii_lowercase() } else { name.to_owned() };
+    (location.to_owned(), name)
 }
 
 struct Reader<'a> {
@@ -198,7 +198,7 @@ impl<'a> Reader<'a> {
         if lists.iter().map(|list| list.len()).sum::<usize>() > budget.limits.parameters {
             return Err(Refusal::Parameters(budget.limits.parameters));
         }
-        let is_credential = |place: &str, name: &str| self.credentials.contains(&key_of(place, name));
+        let is_credential = |location: &str, name: &str| self.credentials.contains(&key_of(location, name));
         let (mut seen, mut parameters) = (HashSet::new(), Vec::new());
         for about in lists.into_iter().flatten() {
             let about = self.document.resolve(about)?;
@@ -293,7 +293,8 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
     for piece in path.split_inclusive(['{', '}']) {
         match piece.strip_suffix('}') {
             Some(name) if parts.last() == Some(&PathPart::Text("{".into())) => {
-                let found = parameters.iter().position(|known| known.place == Place::Path && known.name == name);
+                let found =
+                    parameters.iter().position(|known| known.location == ParameterLocation::Path && known.name == name);
                 let number = found.ok_or(Refusal::Path)?;
                 // A value that is there many times would make a URL many times as long.
                 if !used.insert(number) {
@@ -315,7 +316,9 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
             }
         }
     }
-    let is_used = |(number, parameter): (usize, &Parameter)| parameter.place != Place::Path || used.contains(&number);
+    let is_used = |(number, parameter): (usize, &Parameter)| {
+        parameter.location != ParameterLocation::Path || used.contains(&number)
+    };
     if parts.contains(&PathPart::Text("{".into())) || !parameters.iter().enumerate().all(is_used) {
         return Err(Refusal::Path);
     }

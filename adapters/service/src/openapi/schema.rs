@@ -52,7 +52,7 @@ const SEVERAL: [&str; 5] = ["allOf", "anyOf", "items", "oneOf", "prefixItems"];
 /// Keywords with schemas by name.
 const NAMED: [&str; 3] = ["dependentSchemas", "patternProperties", "properties"];
 
-/// What the values of schemas are for.
+/// The direction of the values of a schema.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Direction {
     Request,

@@ -46,7 +46,7 @@ pub struct Calls<E> {
 #[derive(Default)]
 struct Table {
     waiting: HashMap<CallId, Entry>,
-    state: State,
+    state: ConnectionState,
 }
 
 struct Entry {
@@ -56,7 +56,7 @@ struct Entry {
 }
 
 #[derive(Default)]
-enum State {
+enum ConnectionState {
     #[default]
     Opening,
     Ready,
@@ -115,7 +115,7 @@ impl<E: 'static> Calls<E> {
                 None
             }
             Event::Ready => {
-                self.set_state(State::Ready);
+                self.set_state(ConnectionState::Ready);
                 Some(event)
             }
             Event::Closed(ref reason) => {
@@ -129,7 +129,7 @@ impl<E: 'static> Calls<E> {
     /// Ends every wait, as the last event of a connection does. Call it for a connection that is dropped without that
     /// event.
     pub fn close(&self, reason: &CloseReason) {
-        self.set_state(State::Closed(reason.clone()));
+        self.set_state(ConnectionState::Closed(reason.clone()));
         self.subscriptions.lost(self.number);
         // The connection has ended its calls before. If it could not, the remaining waiters end here.
         let left = std::mem::take(&mut lock(&self.table).waiting);
@@ -138,9 +138,9 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    fn set_state(&self, state: State) {
+    fn set_state(&self, state: ConnectionState) {
         let mut table = lock(&self.table);
-        if !matches!(table.state, State::Closed(_)) {
+        if !matches!(table.state, ConnectionState::Closed(_)) {
             table.state = state;
         }
         drop(table);
@@ -150,21 +150,21 @@ impl<E: 'static> Calls<E> {
     /// Waits until the handshake is over. Fails with the reason if the connection has ended before.
     pub fn ready(self: &Arc<Self>) -> Deferred<Result<(), CloseReason>> {
         self.wait_for(|state| match state {
-            State::Opening => None,
-            State::Ready => Some(Ok(())),
-            State::Closed(reason) => Some(Err(reason.clone())),
+            ConnectionState::Opening => None,
+            ConnectionState::Ready => Some(Ok(())),
+            ConnectionState::Closed(reason) => Some(Err(reason.clone())),
         })
     }
 
     /// Waits until the connection has ended, and returns the reason.
     pub fn closed(self: &Arc<Self>) -> Deferred<CloseReason> {
         self.wait_for(|state| match state {
-            State::Opening | State::Ready => None,
-            State::Closed(reason) => Some(reason.clone()),
+            ConnectionState::Opening | ConnectionState::Ready => None,
+            ConnectionState::Closed(reason) => Some(reason.clone()),
         })
     }
 
-    fn wait_for<R: Send + 'static>(self: &Arc<Self>, f: fn(&State) -> Option<R>) -> Deferred<R> {
+    fn wait_for<R: Send + 'static>(self: &Arc<Self>, f: fn(&ConnectionState) -> Option<R>) -> Deferred<R> {
         let calls = self.clone();
         Deferred::new(async move { calls.state_changed.wait_for(|| f(&lock(&calls.table).state)).await })
     }
@@ -173,8 +173,8 @@ impl<E: 'static> Calls<E> {
     #[must_use]
     pub fn close_reason(&self) -> Option<CloseReason> {
         match &lock(&self.table).state {
-            State::Closed(reason) => Some(reason.clone()),
-            State::Opening | State::Ready => None,
+            ConnectionState::Closed(reason) => Some(reason.clone()),
+            ConnectionState::Opening | ConnectionState::Ready => None,
         }
     }
 

@@ -199,6 +199,8 @@ pub(crate) fn decode<T: DeserializeOwned>(_: CallId, result: RawJson<'static>) -
 impl<T> Future for Pending<T> {
     type Output = Result<T, CallError>;
 
+    /// Polls the response.
+    ///
     /// # Panics
     /// If it was polled to its end before.
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {

@@ -35,11 +35,11 @@ struct Table {
 pub(crate) struct SubscriptionEntry {
     pub(crate) filter: SubscriptionFilter,
     pub(crate) options: RequestOptions,
-    pub(crate) state: State,
+    pub(crate) state: SubscriptionState,
 }
 
 /// The state of a subscription.
-pub(crate) enum State {
+pub(crate) enum SubscriptionState {
     /// Not requested on the current connection, or not connected.
     Detached,
     /// Requested, and not acknowledged yet.
@@ -59,7 +59,7 @@ pub(crate) struct ListenCall {
     pub(crate) canceller: Weak<dyn CancelCall>,
 }
 
-impl State {
+impl SubscriptionState {
     fn listen_call(&self) -> Option<&ListenCall> {
         match self {
             Self::Requested(listen_call) | Self::Active(listen_call, _) => Some(listen_call),
@@ -92,7 +92,7 @@ impl Subscriptions {
         let mut table = lock(&self.0);
         let id = table.next;
         table.next += 1;
-        table.entries.insert(id, SubscriptionEntry { filter, options, state: State::Detached });
+        table.entries.insert(id, SubscriptionEntry { filter, options, state: SubscriptionState::Detached });
         id
     }
 
@@ -104,7 +104,12 @@ impl Subscriptions {
     /// Returns the ids of the subscriptions that are not requested on the current connection.
     pub(crate) fn detached(&self) -> Vec<u64> {
         let table = lock(&self.0);
-        table.entries.iter().filter(|(_, it)| matches!(it.state, State::Detached)).map(|(id, _)| *id).collect()
+        table
+            .entries
+            .iter()
+            .filter(|(_, it)| matches!(it.state, SubscriptionState::Detached))
+            .map(|(id, _)| *id)
+            .collect()
     }
 
     pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
@@ -125,7 +130,7 @@ impl Subscriptions {
         let agreed = params.map(|params| params.notifications).unwrap_or_default();
         let activate = |entry: &mut SubscriptionEntry| {
             if let Some(listen_call) = entry.state.listen_call().cloned() {
-                entry.state = State::Active(listen_call, agreed);
+                entry.state = SubscriptionState::Active(listen_call, agreed);
             }
         };
         self.find(connection, call, activate).is_some()
@@ -135,9 +140,9 @@ impl Subscriptions {
     pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
         self.find(connection, call, |entry| {
             entry.state = match outcome {
-                Outcome::Closed(_) => State::Detached,
-                Outcome::Result(_) | Outcome::Cancelled => State::Ended(None),
-                outcome => State::Ended(CallError::of(outcome.clone()).err()),
+                Outcome::Closed(_) => SubscriptionState::Detached,
+                Outcome::Result(_) | Outcome::Cancelled => SubscriptionState::Ended(None),
+                outcome => SubscriptionState::Ended(CallError::of(outcome.clone()).err()),
             };
         });
     }
@@ -146,7 +151,7 @@ impl Subscriptions {
     pub(crate) fn lost(&self, connection: u64) {
         for entry in lock(&self.0).entries.values_mut() {
             if entry.state.listen_call().is_some_and(|listen_call| listen_call.connection == connection) {
-                entry.state = State::Detached;
+                entry.state = SubscriptionState::Detached;
             }
         }
     }

@@ -60,7 +60,7 @@ impl BackendBuilder {
         self
     }
 
-    /// Makes it a backend of a service. The service offers its items once it is [run](Backend::run).
+    /// Creates the backend in a service. The service offers its items once it is [run](Backend::run).
     ///
     /// # Errors
     /// If the prefix is [invalid](RegisterError::Prefix), or the name or the prefix is [in use](RegisterError::Taken).
@@ -113,10 +113,10 @@ impl Backend {
     /// Runs the backend: connects, offers the items of the server, follows their changes, and connects again when the
     /// connection has ended. Ends with the error of a connection attempt, or with `Ok` when the backend was removed.
     ///
-    /// `connect` returns a client that was connected with the [host](Self::host). It decides how often and how soon to
-    /// connect again, as a supervisor of a driver does. An attempt is dropped when the backend is removed. Between two
-    /// connections requests fail with a [`BackendError`], and the items stay in the lists. On each new connection the
-    /// lists are read again, and the clients are notified of them.
+    /// `connect` returns a client that was connected with the [host](Self::host). It decides about the number of
+    /// attempts and the delays between them, as a supervisor of a driver does. An attempt is dropped when the backend
+    /// is removed. Between two connections requests fail with a [`BackendError`], and the items stay in the lists. On
+    /// each new connection the lists are read again, and the clients are notified of them.
     ///
     /// A task awaits it, or a thread [blocks](crate::block_on) on it. A backend has one connection at a time: run it
     /// once.
@@ -155,7 +155,7 @@ impl Backend {
 
     /// Waits until the items of the server are offered, or the first attempt to do so has failed.
     ///
-    /// It fails with the error of the connection, or of a list that could not be read.
+    /// The future fails with the error of the connection, or of a list that could not be read.
     pub fn ready(&self) -> Deferred<Result<(), BackendError>> {
         let shared = self.0.clone();
         Deferred::new(async move {
@@ -168,7 +168,7 @@ impl Backend {
         })
     }
 
-    /// Returns why the server is not connected, or why one of its lists could not be read.
+    /// Returns the reason why the server is not connected, or why one of its lists could not be read.
     #[must_use]
     pub fn error(&self) -> Option<BackendError> {
         let link = lock(&self.0.link);
@@ -176,7 +176,7 @@ impl Backend {
         link.error.clone().or(unconnected)
     }
 
-    /// Returns why items of the latest lists are not offered: their names are taken, for example.
+    /// Returns the reasons why items of the latest lists are not offered: their names are taken, for example.
     #[must_use]
     pub fn refused(&self) -> Vec<RegisterError> {
         lock(&self.0.link).refused.values().flatten().cloned().collect()
@@ -213,7 +213,7 @@ impl fmt::Debug for Backend {
     }
 }
 
-/// The connection of a backend, as long as this is held.
+/// A guard of the connection of a backend. Dropping it ends the use of the connection.
 struct Connected<'a> {
     shared: &'a Arc<Shared>,
     is_over: bool,
@@ -258,7 +258,7 @@ impl Shared {
         self.changed.notify_all();
     }
 
-    /// Does what is to be done on a connection, until the backend is removed. Lists, subscriptions and calls do not
+    /// Performs the pending work on a connection, until the backend is removed. Lists, subscriptions and calls do not
     /// wait for each other.
     async fn work(self: &Arc<Self>, peer: &Peer<ClientRole>) {
         let is_modern = peer.version().is_some_and(|version| version.era() == Era::Modern);
@@ -271,8 +271,8 @@ impl Shared {
         let _ = select_biased(removed, select_biased(subscriptions, calls)).await;
     }
 
-    /// Asks the backend whether it knows of the ends of calls that it has not responded to. It reads a ping after
-    /// earlier notifications, and servers respond to pings at any time.
+    /// Sends a ping after the cancellations of calls without a response. Its response shows that the backend has read
+    /// them, and servers respond to pings at any time.
     async fn confirm_ends(&self, peer: &Peer<ClientRole>) {
         let (number, peer) = (peer.calls().number(), peer.within(self.limits.late_time));
         loop {
@@ -288,7 +288,7 @@ impl Shared {
 
     /// Reads the lists, and those that have changed again.
     async fn keep_lists(self: &Arc<Self>, peer: &Peer<ClientRole>, is_modern: bool) {
-        // Held for as long as the connection is used.
+        // The subscription lives as long as the connection is used.
         let _lists = if is_modern { self.listen(peer).await } else { None };
         let mut is_new = true;
         loop {
@@ -310,7 +310,7 @@ impl Shared {
         }
     }
 
-    /// Ends the calls whose clients do not come back.
+    /// Ends the calls whose clients have not sent their next request in time.
     async fn expire_calls(&self, peer: &Peer<ClientRole>) {
         let number = peer.calls().number();
         loop {

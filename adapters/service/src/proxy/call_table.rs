@@ -50,11 +50,11 @@ pub(super) struct CallEntry {
     questions: Mutex<Questions>,
     /// Waits for questions.
     waiters: WaitQueue,
-    /// The id under which it waits for the client, once it has.
+    /// The id under which the call waits for the client, once it is set.
     id: OnceLock<String>,
     /// The error with which an input request was refused (2026-07-28). It ends the call.
     refused: OnceLock<ErrorObject>,
-    /// Whether the backend may send messages about it: it has the request, and has not responded.
+    /// Whether the backend may send messages about the call: it has the request, and has not responded.
     is_open: AtomicBool,
 }
 
@@ -63,7 +63,7 @@ struct Questions {
     waiting: Vec<Question>,
     /// The names of all questions so far.
     names: BTreeSet<String>,
-    /// The number of questions that arrive together and have to be asked together.
+    /// The number of questions of one round, which the client gets together.
     expected: usize,
 }
 
@@ -79,7 +79,7 @@ impl CallEntry {
         })
     }
 
-    /// Notes that an input request was refused, which has no form of its own in 2026-07-28.
+    /// Records that an input request was refused. In 2026-07-28 there is no message for this.
     pub(super) fn refuse(&self, error: &ErrorObject) {
         self.refused.get_or_init(|| error.clone());
     }
@@ -89,7 +89,7 @@ impl CallEntry {
         self.refused.get() == Some(error)
     }
 
-    /// Returns the id under which it waits for the client: the same in every round.
+    /// Returns the id under which the call waits for the client. It is the same in every round.
     pub(super) fn id(&self, new: impl FnOnce() -> Option<String>) -> Option<String> {
         if let Some(id) = self.id.get() {
             return Some(id.clone());
@@ -108,7 +108,7 @@ impl CallEntry {
         drop(before);
     }
 
-    /// Adds a question for the next round. `open` is the number of questions that the backend has asked together.
+    /// Adds a question for the next round. `open` is the number of questions of the backend in this round.
     pub(super) fn ask(
         &self,
         name: Option<String>,
@@ -134,7 +134,7 @@ impl CallEntry {
         Some(answer)
     }
 
-    /// Waits for questions, until all of a round are there.
+    /// Waits until all questions of a round have arrived.
     pub(super) async fn questions(&self) -> Vec<Question> {
         let take = || {
             let mut questions = lock(&self.questions);
@@ -153,7 +153,7 @@ impl CallEntry {
         questions.waiting = open;
     }
 
-    /// Notes that a question is not asked any more.
+    /// Records that the backend has withdrawn a question.
     pub(super) fn withdrawn(&self) {
         let mut questions = lock(&self.questions);
         questions.expected = questions.expected.saturating_sub(1).max(1);
@@ -214,11 +214,11 @@ impl Table {
     }
 }
 
-/// The calls that a message of the backend may be about.
+/// The calls to which a message of the backend may belong.
 pub(super) struct Callers {
-    /// Those in flight, the oldest first.
+    /// The calls in flight, the oldest first.
     pub(super) calls: Vec<Arc<CallEntry>>,
-    /// The clients of those that have ended without a response; `None` stands for all clients.
+    /// The clients of calls that have ended without a response. `None` stands for all clients.
     late: Vec<Option<Arc<Client>>>,
 }
 
@@ -242,7 +242,7 @@ impl Callers {
     }
 }
 
-/// The right to have a request in flight.
+/// A permit for a request in flight.
 pub(super) struct Permit {
     table: Arc<CallTable>,
     client: ClientKey,
@@ -256,7 +256,7 @@ impl Drop for Permit {
     }
 }
 
-/// Removes one of the things of a client.
+/// Decrements the count of a client.
 fn release(held: &mut BTreeMap<ClientKey, usize>, client: &ClientKey) {
     if let Some(count) = held.get_mut(client) {
         *count -= 1;
@@ -270,23 +270,23 @@ fn held_by(held: &BTreeMap<ClientKey, usize>, client: &ClientKey) -> usize {
     held.get(client).copied().unwrap_or(0)
 }
 
-/// The entry of a call, as long as this is held.
+/// A guard of the entry of a call. Dropping it removes the entry.
 pub(super) struct Registered {
     table: Arc<CallTable>,
     row: u64,
     entry: Arc<CallEntry>,
     peer: Peer<ClientRole>,
-    /// How long the backend may send messages about the call after it has ended without a response.
+    /// The time in which the backend may send messages about the call after it has ended without a response.
     late_time: Duration,
 }
 
 impl Registered {
-    /// Notes that the request was sent.
+    /// Records that the request was sent.
     pub(super) fn sent(&self) {
         self.entry.is_open.store(true, Ordering::Relaxed);
     }
 
-    /// Notes that the backend has responded.
+    /// Records that the backend has responded.
     pub(super) fn responded(&self) {
         self.entry.is_open.store(false, Ordering::Relaxed);
     }
@@ -307,7 +307,7 @@ impl Drop for Registered {
             if let Some(Row { connection, call: Some(call), .. }) = &removed {
                 table.by_call.remove(&(*connection, *call));
             }
-            // Without a moment in which the call is neither in flight nor late.
+            // Under one lock, so that the call is always in flight or late.
             if let Some((client, until)) = late {
                 table.late.add(client, call, &self.peer, until);
             }
@@ -351,8 +351,8 @@ impl CallTable {
         Registered { table, row, entry, peer, late_time }
     }
 
-    /// Notes the id of a call. It is called under the lock of the connection, before any message about the call can
-    /// arrive.
+    /// Records the id of a call. The caller holds the lock of the connection, so no message about the call can have
+    /// arrived.
     pub(super) fn began(&self, registered: &Registered, call: CallId) {
         let table = &mut *lock(&self.table);
         if let Some(row) = table.rows.get_mut(&registered.row) {
@@ -366,7 +366,7 @@ impl CallTable {
         table.rows.get(table.by_call.get(&call)?).map(|row| row.entry.clone())
     }
 
-    /// Returns all calls that a message of the backend may be about.
+    /// Returns all calls to which a message of the backend may belong.
     pub(super) fn callers(&self) -> Callers {
         self.expire();
         let table = lock(&self.table);
@@ -374,12 +374,13 @@ impl CallTable {
         Callers { calls, late: table.late.clients().collect() }
     }
 
-    /// Notes that the backend has responded to a call that has ended before: it sends no messages about it any more.
+    /// Records that the backend has responded to a call that had ended before. It sends no more messages about the
+    /// call.
     pub(super) fn responded_late(&self, (connection, call): CallKey) {
         let removed = {
             let table = &mut *lock(&self.table);
             if let Some(row) = table.by_call.get(&(connection, call)).and_then(|row| table.rows.get(row)) {
-                // It has been cancelled, and is about to become a late one.
+                // The call was cancelled, and becomes a late call next.
                 row.entry.is_open.store(false, Ordering::Relaxed);
                 return;
             }
@@ -388,32 +389,32 @@ impl CallTable {
         drop(removed);
     }
 
-    /// Waits for calls on this connection that have ended, and of whose ends the backend has not confirmed to know.
+    /// Waits for calls on this connection that have ended, and whose end the backend has not confirmed.
     pub(super) async fn unconfirmed(&self, connection: u64) {
         self.ended.wait_for(|| lock(&self.table).late.begin_confirmation(connection).then_some(())).await;
     }
 
-    /// Notes that the backend knows of the ends of the calls that the last [confirmation](Self::unconfirmed) was for.
-    /// They count until then, if it sends nothing that may be about them.
+    /// Records that the backend has confirmed the ends of the calls of the last [confirmation](Self::unconfirmed). They
+    /// count until `until`, if the backend sends nothing that may belong to them.
     pub(super) fn confirmed(&self, connection: u64, until: Timestamp) {
         lock(&self.table).late.confirmed(connection, until);
         // The calls expire at another time.
         self.ended.notify_all();
     }
 
-    /// Notes that the backend has sent a request that may be about a call which has ended.
+    /// Records that the backend has sent a request that may belong to a call which has ended.
     pub(super) fn may_continue(&self, connection: u64, until: Timestamp) {
         lock(&self.table).late.extend(connection, until);
     }
 
-    /// Returns the call that a message is about: that on whose stream it has arrived, or else the latest one, if all
-    /// calls are those of one client.
+    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest one, if
+    /// all calls are those of one client.
     pub(super) fn of_message(&self, related: Option<CallKey>) -> Option<Arc<CallEntry>> {
         related.and_then(|related| self.get(related)).or_else(|| self.callers().sole())
     }
 
-    /// Keeps a call until its client sends its next request; returns it if there are `max` of them, or the client has
-    /// its share of them.
+    /// Stores a call until its client sends its next request. Returns the call if `max` calls are stored, or the client
+    /// has its share of them.
     pub(super) fn keep(&self, id: String, call: WaitingCall, max: usize) -> Option<WaitingCall> {
         let table = &mut *lock(&self.table);
         let client = &call.permit.client;
@@ -438,8 +439,8 @@ impl CallTable {
         calls.map(|call| call.until).min()
     }
 
-    /// Drops the calls whose clients have not sent their next requests in time, which cancels them. Forgets calls for
-    /// which the backend had enough time to respond.
+    /// Drops the calls whose clients have not sent their next requests in time, which cancels them. Removes late calls
+    /// whose time has ended.
     pub(super) fn expire(&self) {
         let peers: BTreeMap<_, _> = {
             let table = lock(&self.table);
@@ -458,7 +459,7 @@ impl CallTable {
         let is_over = |peer: &Peer<ClientRole>, until: Timestamp| match times.get(&peer.calls().number()) {
             Some(Some(now)) => *now >= until,
             Some(None) => true,
-            // It was added since.
+            // The call was added since then.
             None => false,
         };
         let (expired, forgotten): (Vec<_>, Vec<_>) = {

@@ -150,7 +150,8 @@ impl Shared {
                         running.registered.responded();
                     }
                     if !self.is_listed() {
-                        // What the backend has announced before the result is in place before the client gets it.
+                        // Changes that the backend has announced before the result are applied before the client gets
+                        // the result.
                         let listed = self.changed.wait_for(|| self.is_listed().then_some(()));
                         let _ = select_biased(listed, peer.sleep(LIST_WAIT)).await;
                     }
@@ -203,7 +204,7 @@ impl Shared {
         let is_silent = peer.version().is_some_and(|it| it.era() == Era::Modern) && options.log_level.is_none();
         let late_time = if is_silent { Duration::ZERO } else { self.limits.late_time };
         let peer = peer.with_options(options);
-        // Before any message about the call can arrive.
+        // It is inserted before any message about the call can arrive.
         let registered = self.calls.insert(&peer, entry, late_time);
         let is_task = params.is_task();
         let try_send = || {
@@ -244,8 +245,8 @@ impl Shared {
         options
     }
 
-    /// Returns the capabilities of a client, as far as the proxy can pass on what they allow. Tasks of the backend are
-    /// followed for every client.
+    /// Returns the capabilities of a client that the proxy supports. Tasks of the backend are followed for every
+    /// client.
     fn capabilities_for(&self, client: &ClientCapabilities) -> ClientCapabilities {
         let passed: CapabilitySet = client.set();
         let own = self.host().config().capabilities.set();
@@ -284,8 +285,8 @@ impl Shared {
         }
     }
 
-    /// Puts questions to the client. Returns those that it has to respond to in its next request; as an error with the
-    /// reason, if a response is invalid.
+    /// Sends questions to the client. Returns the questions that need a response in its next request, or an error with
+    /// the reason if a response is invalid.
     async fn ask_client(
         &self,
         context: &Context,
@@ -327,11 +328,11 @@ impl Shared {
             Some(self.calls.keep(id, call, self.limits.waiting_calls))
         });
         if let Some(None) = kept {
-            // It expires at a time that the connection may not wait for yet.
+            // The task of the connection may not wait yet for the time at which the call expires.
             self.wake.notify_all();
             return CallError::InputRequired.into();
         }
-        // The questions are not asked: the request fails at once.
+        // The questions are not sent: the request fails at once.
         rounds.withdraw();
         self.error(BackendFault::Busy).into_failure()
     }
@@ -365,7 +366,7 @@ pub(super) const fn has_responded<T>(result: &Result<T, CallError>) -> bool {
 fn reporting<T>(pending: Pending<T>, entry: &Arc<CallEntry>) -> Pending<T> {
     let reported = entry.clone();
     pending.on_progress(move |Progress { progress, total, message }| {
-        // Progress that cannot be sent now is out of date when it can.
+        // Progress that cannot be sent now would be outdated later.
         drop(reported.context().progress(progress, total, message.as_deref()));
     })
 }
@@ -405,7 +406,7 @@ impl Drop for CancelTask {
         let Some(id) = &self.id else { return };
         self.peer.connection().update(|conn, now| {
             let options = conn.settings().request.clone();
-            // Nothing waits for the response. If it cannot be sent, the task ends with its time.
+            // Nothing waits for the response. If the request cannot be sent, the task expires.
             let _ = conn.request(now, &CancelTaskParams::new(&**id), options);
         });
     }
@@ -446,7 +447,7 @@ pub(super) fn template_reference(uri_template: &str) -> CompletionReference {
     ResourceTemplateReference::new(uri_template).into()
 }
 
-/// Returns the metadata of a client's request that is passed on: without what belongs to the connection.
+/// Returns the metadata of a request of a client without the members that belong to the connection.
 fn meta_of(context: &Context) -> Option<Meta> {
     let mut meta = context.meta()?.clone();
     for key in [
@@ -465,7 +466,7 @@ fn meta_of(context: &Context) -> Option<Meta> {
     Some(meta).filter(|meta| !meta.is_empty())
 }
 
-/// Returns the metadata of a result, without what belongs to the connection to the backend.
+/// Returns the metadata of a result without the members that belong to the connection to the backend.
 fn own_meta(meta: Option<Meta>) -> Option<Meta> {
     let mut meta = meta?;
     let removed = [keys::SERVER_INFO, keys::RELATED_TASK].map(|key| meta.remove(key));

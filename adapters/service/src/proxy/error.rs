@@ -7,8 +7,7 @@ use serde_core::{Serialize, Serializer, ser::SerializeMap};
 
 use crate::{inbound::failure::Failure, outbound::error::CallError};
 
-/// The error of a request that a backend did not respond to. An error that a backend has sent reaches the client as it
-/// is.
+/// The error of a request to which a backend did not respond. The client gets an error of the backend itself unchanged.
 ///
 /// The client gets it as the error -32603, whose data is `{"backend": "..", "reason": ".."}` with the
 /// [reason](BackendFault::as_str).
@@ -18,11 +17,11 @@ pub struct BackendError {
     fault: BackendFault,
 }
 
-/// Why a backend did not respond to a request.
+/// The reason why a backend did not respond to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum BackendFault {
-    /// It is not connected. The text is the reason, if there is one.
+    /// The backend is not connected. The text is the reason, if there is one.
     NotConnected(Option<String>),
     /// The connection has ended before the response.
     Closed(String),
@@ -32,13 +31,13 @@ pub enum BackendFault {
     Busy,
     /// The response is invalid, or a list exceeds a limit.
     Invalid(String),
-    /// The request cannot be made at this backend: it has no such capability, or its revision no such method.
+    /// The backend lacks the capability for the request, or its revision lacks the method.
     Unsupported(String),
 }
 
 impl BackendFault {
-    /// Returns the word for it in the data of the error: `not-connected`, `closed`, `timed-out`, `busy`, `invalid` or
-    /// `unsupported`.
+    /// Returns the name of the reason in the data of the error: `not-connected`, `closed`, `timed-out`, `busy`,
+    /// `invalid` or `unsupported`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -57,8 +56,8 @@ impl BackendError {
         Self { backend: backend.to_owned(), fault }
     }
 
-    /// Returns the error for a request to a backend that has ended without a result. Errors of the backend itself and
-    /// cancellations are none.
+    /// Returns the error for a request to a backend that has ended without a result. `None` for errors of the backend
+    /// itself and for cancellations.
     pub(super) fn of(backend: &str, error: &CallError) -> Option<Self> {
         let fault = match error {
             CallError::Rpc(_) | CallError::Cancelled | CallError::InputRequired => return None,
@@ -76,7 +75,7 @@ impl BackendError {
         &self.backend
     }
 
-    /// Returns why the backend did not respond.
+    /// Returns the reason why the backend did not respond.
     #[must_use]
     pub const fn fault(&self) -> &BackendFault {
         &self.fault

@@ -17,7 +17,7 @@ const MAX_LATE: usize = 256;
 /// for the whole time.
 const MAX_LATE_CALLS: usize = 64;
 
-/// The number of a connection, and a call on it.
+/// The key of a call: the number of its connection, and its id there.
 pub(super) type CallKey = (u64, CallId);
 
 /// The client that sent a request: a session, or without a session a principal or a connection.
@@ -31,7 +31,7 @@ impl Client {
         Self { connection: context.shared.calls.number(), principal: principal_of(context).map(str::to_owned) }
     }
 
-    /// Returns whether it has sent this request.
+    /// Returns whether this client has sent the request.
     pub(super) fn has_sent(&self, context: &Context) -> bool {
         let is_principal = || self.principal.as_deref().is_some_and(|own| principal_of(context) == Some(own));
         self.connection == context.shared.calls.number() || is_principal()
@@ -52,30 +52,30 @@ fn principal_of(context: &Context) -> Option<&str> {
 #[derive(Default)]
 pub(super) struct LateCalls {
     of_clients: Vec<Late>,
-    /// The connection whose backend has responded to a call although it knew that the call has ended.
+    /// The connection on which the backend has responded to a call after it had read the cancellation.
     continues: Option<u64>,
 }
 
 /// The calls of one client.
 pub(super) struct Late {
-    /// The calls, and whether the backend knows of their ends; `None` if they are too many to know all of them. Then
+    /// The calls, and whether the backend has read their cancellations. `None` if there are too many to store; then
     /// they count for the whole time.
     calls: Option<BTreeMap<CallId, End>>,
     /// `None` stands for all other clients.
     client: Option<Arc<Client>>,
     /// The connection to the backend.
     peer: Peer<ClientRole>,
-    /// Until when they count at the latest.
+    /// The latest time until which the calls count.
     max: Timestamp,
-    /// Until when they count, if the backend sends nothing that may be about them.
+    /// The time until which the calls count, if the backend sends nothing that may belong to them.
     until: Timestamp,
 }
 
-/// Whether the backend knows that a call has ended.
+/// The state of the cancellation of a call: whether the backend has read it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 enum End {
     Sent,
-    /// A response will show that it does.
+    /// The response to a ping will confirm it.
     Confirming,
     Known,
 }
@@ -98,16 +98,16 @@ impl Late {
         calls.map(|end| *end = to).count() > 0
     }
 
-    /// Returns whether the backend knows of the ends of all calls.
+    /// Returns whether the backend has read the cancellations of all calls.
     fn is_known(&self) -> bool {
         self.calls.as_ref().is_some_and(|calls| calls.values().all(|end| *end == End::Known))
     }
 }
 
 impl LateCalls {
-    /// Adds a call of a client. It counts until then at the latest.
+    /// Adds a call of a client, which counts at most until `max`.
     pub(super) fn add(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, max: Timestamp) {
-        // A former connection has no messages any more.
+        // No messages arrive on a former connection.
         self.of_clients.retain(|late| late.is_on(peer.calls().number()));
         let known = self.of_clients.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
         if let Some(known) = known {
@@ -118,7 +118,7 @@ impl LateCalls {
         }
         let has_room = self.of_clients.len() + 1 < MAX_LATE;
         let client = has_room.then(|| Arc::new(client));
-        // Those of all other clients have no end but that of their time.
+        // The calls of all other clients count for the whole time.
         let calls = has_room.then(BTreeMap::new);
         let mut late = Late { calls, client, peer: peer.clone(), max, until: max };
         late.add(call);
@@ -135,14 +135,14 @@ impl LateCalls {
         self.of_clients.iter().map(|late| &late.peer)
     }
 
-    /// Begins a confirmation that the backend knows of the ends of calls. Returns whether one is needed.
+    /// Begins a confirmation of the cancellations that the backend has read. Returns whether one is needed.
     pub(super) fn begin_confirmation(&mut self, connection: u64) -> bool {
         let on = self.of_clients.iter_mut().filter(|late| late.is_on(connection));
         on.filter_map(|late| late.change(End::Sent, End::Confirming).then_some(())).count() > 0
     }
 
-    /// Notes that the backend knows of the ends of the calls that the confirmation was for. They count until then, but
-    /// for the whole time if the backend has continued others.
+    /// Records that the backend has read the cancellations of the confirmation. The calls count until `until`, or for
+    /// the whole time if the backend has continued other calls.
     pub(super) fn confirmed(&mut self, connection: u64, until: Timestamp) {
         let continues = self.continues == Some(connection);
         for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
@@ -152,21 +152,21 @@ impl LateCalls {
         }
     }
 
-    /// Makes all calls on a connection count until then, since the backend may have continued one of them.
+    /// Sets the end of all calls on a connection to `until`, because the backend may have continued one of them.
     pub(super) fn extend(&mut self, connection: u64, until: Timestamp) {
         for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
             late.until = late.until.max(until).min(late.max);
         }
     }
 
-    /// Notes that the backend has responded to a call. Returns the entry of its client if that was the last call.
+    /// Records that the backend has responded to a call. Returns the entry of its client if that was the last call.
     pub(super) fn responded(&mut self, (connection, call): CallKey) -> Vec<Late> {
         let known = self
             .of_clients
             .iter_mut()
             .find_map(|late| late.calls.as_mut().filter(|_| late.peer.calls().number() == connection)?.remove(&call));
         if known.is_none_or(|end| end == End::Known) {
-            // It does not stop at a cancellation. So its other calls count for the whole time.
+            // The backend does not stop after a cancellation, so its other calls count for the whole time.
             self.continues = Some(connection);
             for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
                 late.until = late.max;
@@ -175,7 +175,7 @@ impl LateCalls {
         self.of_clients.extract_if(.., |late| late.calls.as_ref().is_some_and(BTreeMap::is_empty)).collect()
     }
 
-    /// Removes the calls whose time is over.
+    /// Removes the calls whose time has ended.
     pub(super) fn expire(&mut self, is_over: impl Fn(&Peer<ClientRole>, Timestamp) -> bool) -> Vec<Late> {
         self.of_clients.extract_if(.., |late| is_over(&late.peer, late.until)).collect()
     }

@@ -6,14 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyLimits {
-    /// The most items of one list: of tools, prompts, resources or templates. A longer list is not taken over. Default
+    /// The most items of one list: of tools, prompts, resources or templates. A longer list is not offered. Default
     /// 20,000.
     pub items: usize,
-    /// The most bytes of one list, in the form in which it is sent. A larger list is not taken over. Default 16 MiB.
+    /// The most bytes of one list, in the form in which it is sent. A larger list is not offered. Default 16 MiB.
     pub list_bytes: usize,
     /// The most time for one list. Default 1 minute.
     pub list_time: Duration,
-    /// The least time between two requests for the lists. Changes in between are taken over together. Default 100
+    /// The least time between two requests for the lists. Changes in between are read together. Default 100
     /// milliseconds.
     pub list_pause: Duration,
     /// The most requests of clients in flight at the backend. At this number others fail at once, and those of one
@@ -21,17 +21,17 @@ pub struct ProxyLimits {
     pub calls: usize,
     /// The most time for one request of a client, with all questions of the backend. Default 30 minutes.
     pub call_time: Duration,
-    /// How long the backend may still work on a request of a client that has ended without its response: that was
-    /// cancelled, has timed out, or whose client has left. For this time at most, or until it responds, messages that
-    /// neither name their call nor arrive on its stream do not reach other clients. Default 1 minute.
+    /// The time in which the backend may still work on a request that has ended without its response: the request was
+    /// cancelled, has timed out, or its client has disconnected. For this time at most, or until the backend responds,
+    /// messages that neither name their call nor arrive on its stream do not reach other clients. Default 1 minute.
     pub late_time: Duration,
-    /// How long the backend counts as working on such a request after it has read the cancellation, if it sends no
-    /// requests meanwhile. See [why](super#why-a-cancelled-call-counts). Default 5 seconds.
+    /// The time for which the backend counts as working on such a request after it has read the cancellation, if it
+    /// sends no requests in this time. See [the reason](super#why-a-cancelled-call-counts). Default 5 seconds.
     pub grace_period: Duration,
     /// The most calls that wait for the input of clients without a session, between two requests of the client
     /// (2026-07-28). At this number others fail, and those of one client at its share. Default 256.
     pub waiting_calls: usize,
-    /// How long such a call waits for the client before it is cancelled. Default 10 minutes.
+    /// The time that such a call waits for the client before it is cancelled. Default 10 minutes.
     pub input_time: Duration,
     /// The most resources to whose changes the proxy subscribes. At this number others fail, and those of one client at
     /// its share. Default 1,024.

@@ -31,8 +31,8 @@ use crate::{
 pub(super) const KINDS: [Kind; 4] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Template];
 
 impl Shared {
-    /// Reads lists of the backend, and offers their items. `is_new` is set on a new connection: then the clients are
-    /// notified of all lists with items, since everything may have changed.
+    /// Reads lists of the backend, and offers their items. `is_new` is set on a new connection. The clients are then
+    /// notified of all lists with items, because any item may have changed.
     pub(super) async fn take_over(
         self: &Arc<Self>,
         peer: &Peer<ClientRole>,
@@ -152,7 +152,7 @@ impl Shared {
         resource_template::ResourceTemplate::forwarded(own, self.clone(), complete)
     }
 
-    /// Makes the service pass on requests for resources of the backend that are in no list.
+    /// Adds a route for requests for resources of the backend that are in no list.
     pub(super) fn offer_unlisted(self: &Arc<Self>) {
         let Some(service) = self.service() else { return };
         let template = self.forwarded_template(ResourceTemplate::new("{+uri}", &*self.name));

@@ -17,9 +17,9 @@
 //! ```
 //!
 //! The service offers the tool `read` of `files` as `files__read`, and the resource `file:///notes` as
-//! `files+file:///notes`. It is served as any other service, with items of its own beside them. A backend does not
-//! depend on a driver: any connected client will do. For servers of [configuration files](crate::config), the adapters
-//! have `ConfiguredServer`. For services of the same process, see [`Service::mount`](crate::Service::mount).
+//! `files+file:///notes`. The service is served as any other service, and can have other items as well. A backend does
+//! not depend on a driver, and uses any connected client. For servers of [configuration files](crate::config), the
+//! adapters have `ConfiguredServer`. For services of the same process, see [`Service::mount`](crate::Service::mount).
 //!
 //! # What passes
 //!
@@ -32,15 +32,15 @@
 //!
 //! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
 //!   get the prefix, and metadata of the connection is replaced.
-//! - **A request of the backend** goes to the client whose call it belongs to. In 2026-07-28 it names its call. In a
-//!   session over Streamable HTTP it arrives on the stream of its call. Over other transports a session says nothing:
-//!   then it is refused if calls of several clients are in flight, or none. A cancelled call counts until the backend
-//!   responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
-//! - **A call with questions** runs once in a session, also if its client has none: it waits for the next request of
-//!   the client, in this process and for a [limited time](ProxyLimits::input_time).
-//! - **A change of a list** that the backend announces before a result is in place before the client gets the result.
-//! - **A subscription** of a client begins when that of the service at the backend has. The last client that ends its
-//!   subscription to a resource, or leaves, ends that at the backend.
+//! - **A request of the backend** is passed to the client to whose call it belongs. In 2026-07-28 it names its call. In
+//!   a session over Streamable HTTP it arrives on the stream of its call. Over other transports a session has no such
+//!   information: the request is refused if calls of several clients are in flight, or none. A cancelled call counts
+//!   until the backend responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
+//! - **A call with questions** of a backend with a session runs once, also for a client without a session: the call
+//!   waits for the next request of the client, in this process and for a [limited time](ProxyLimits::input_time).
+//! - **A change of a list** that the backend announces before a result is applied before the client gets the result.
+//! - **A subscription** of a client begins when that of the service at the backend has. When the last client ends its
+//!   subscription to a resource, or disconnects, the subscription at the backend ends.
 //!
 //! # What does not pass
 //!
@@ -57,30 +57,30 @@
 //!
 //! # Limits
 //!
-//! A backend that dies, is slow or floods harms only its own calls, which fail as [`BackendError`]: its lists, calls
-//! and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped, responses never
-//! are. A client can take at most seven eighths of the calls and of the subscriptions of a backend, as of the
-//! connections of a listener: it gets one more while it has less than seven times as many as are free. It is known by
-//! its principal, its address or its connection.
+//! A backend that ends, is slow or sends too much affects only its own calls, which fail with a [`BackendError`]. Its
+//! lists, calls and subscriptions have [limits](ProxyLimits). Messages for which a client has no room are dropped,
+//! except responses. A client can take at most seven eighths of the calls and of the subscriptions of a backend, as of
+//! the connections of a listener: it gets another one while it has less than seven times the number of free ones. It is
+//! identified by its principal, its address or its connection.
 //!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
 //!
 //! # Why a cancelled call counts
 //!
-//! Over a pipe, a question or a log message of a backend does not say which call it is about. A server that ignores a
-//! cancellation may still ask, and the text may contain data of the client that has cancelled. So the call counts until
-//! the backend responds to it. Most servers stop and do not respond. Then it counts for the
-//! [grace period](ProxyLimits::grace_period) after the backend has read the cancellation, as its response to a later
-//! ping shows. It counts longer, at most for [`late_time`](ProxyLimits::late_time):
+//! Over a pipe, a question or a log message of a backend does not name its call. A server that ignores a cancellation
+//! may still send a question, whose text may contain data of the client that has cancelled. So the call counts until
+//! the backend responds to it. Most servers stop and do not respond. Then it counts for the [grace
+//! period](ProxyLimits::grace_period) after the backend has read the cancellation, as its response to a later ping
+//! shows. In these cases it counts longer, at most for [`late_time`](ProxyLimits::late_time):
 //!
-//! - if the backend sends a request in the grace period: that is refused, and the period begins again;
-//! - if the backend has responded to another cancelled call although it had read the cancellation;
-//! - if the backend does not respond to the ping.
+//! - the backend sends a request in the grace period, which is refused, and the period begins again;
+//! - the backend has responded to another cancelled call after it had read the cancellation;
+//! - the backend does not respond to the ping.
 //!
-//! No time proves that a server has stopped. A server that ignores a cancellation, and is silent for the grace period,
-//! can still ask about the call afterwards. For such servers set the grace period to `late_time` or more; or use
-//! Streamable HTTP, or a backend of 2026-07-28, whose questions name their calls.
+//! No time proves that a server has stopped. A server that ignores a cancellation, and sends nothing in the grace
+//! period, can still send a question about the call afterwards. For such servers, set the grace period to `late_time`
+//! or more, or use Streamable HTTP, or a backend of 2026-07-28, whose questions name their calls.
 
 pub(crate) mod backend;
 mod call_table;

@@ -13,7 +13,7 @@ pub(super) struct OneResult<T> {
 enum State<T> {
     Waiting,
     Provided(T),
-    /// The result was taken, or nothing waits for it any more.
+    /// The result was taken, or no receiver waits for it any more.
     Over,
 }
 
@@ -35,7 +35,7 @@ impl<T> OneResult<T> {
         self.provided.notify_all();
     }
 
-    /// Notes that nothing waits for it any more.
+    /// Records that no receiver waits for the result any more.
     pub(super) fn abandon(&self) {
         let before = std::mem::replace(&mut *lock(&self.state), State::Over);
         drop(before);

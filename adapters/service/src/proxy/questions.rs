@@ -24,20 +24,20 @@ use crate::{
     util::lock::lock,
 };
 
-/// The most pages of URL elicitations whose completion can be passed on. The oldest is removed first: that of the
-/// client that opens another one, if it has any.
+/// The most pages of URL elicitations whose completion can be passed on. A client that opens another page loses its own
+/// oldest page, or else the oldest of all is removed.
 const OPEN_PAGES: usize = 256;
 
 /// A page of a URL elicitation.
 pub(super) struct OpenPage {
-    /// Its id at the backend.
+    /// The id at the backend.
     id: String,
     client: ClientKey,
     peer: Peer<ServerRole>,
 }
 
-/// Builds the host of the connections to a backend. It declares all capabilities, since it serves clients of all kinds.
-/// Requests of this revision declare those of the client that caused them (2026-07-28).
+/// Builds the host of the connections to a backend. It declares all capabilities, because it serves all clients. In
+/// 2026-07-28, each request declares the capabilities of its client.
 pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
     let [sampling, form, url, roots, observed] = std::array::from_fn(|_| shared.clone());
     Host::builder(name, version)
@@ -64,7 +64,7 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
         .build()
 }
 
-/// Passes on what a backend sends besides requests and responses.
+/// An observer of the notifications of a backend, which passes them to clients.
 struct Observed(Weak<Shared>);
 
 impl Observe for Observed {
@@ -103,7 +103,7 @@ async fn ask<R: DeserializeOwned>(
         Some(origin) => shared.calls.get((connection, origin.call)),
         None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
-    // A request that names no call may be about a cancelled one, also if another call of its client is in flight.
+    // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
     if entry.is_none() || origin.is_none() && related.is_none() {
         shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
     }
@@ -171,7 +171,7 @@ fn refusal(error: CallError, method: Method) -> ErrorObject {
 }
 
 impl Shared {
-    /// Gives a page of a backend an id that no other backend uses, and notes whom its completion concerns.
+    /// Gives a page of a backend an id that no other backend uses, and records the client of the page.
     fn own_page(&self, mut question: InputRequest, entry: &CallEntry) -> InputRequest {
         if let InputRequest::Elicit(ElicitRequest { params: ElicitParams::Url(page), .. }) = &mut question {
             self.own_id(page, &entry.context());
@@ -181,7 +181,7 @@ impl Shared {
 
     fn own_id(&self, page: &mut ElicitUrlParams, context: &Context) {
         let Some(id) = &mut page.elicitation_id else {
-            // Sessions of 2025-11-25 need one; the revision of the backend has none.
+            // Sessions of 2025-11-25 need an id, which the revision of the backend does not have.
             page.elicitation_id = self.new_id().map(|id| format!("{}:{id}", self.name));
             return;
         };
@@ -199,7 +199,7 @@ impl Shared {
         drop(removed);
     }
 
-    /// Gives the pages that an error requires ids that no other backend uses.
+    /// Replaces the ids of the pages in an error by ids that no other backend uses.
     pub(super) fn own_pages(&self, mut error: ErrorObject, context: &Context) -> ErrorObject {
         let required = error.data.as_ref().and_then(|data| data.decode::<UrlElicitationRequired>().ok());
         if let Some(mut required) = required {
@@ -210,7 +210,7 @@ impl Shared {
         error
     }
 
-    /// Passes on that a page was completed.
+    /// Notifies the client that a page was completed.
     pub(super) fn page_completed(&self, id: &str) {
         let found = {
             let mut pages = lock(&self.pages);

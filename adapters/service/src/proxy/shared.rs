@@ -38,19 +38,19 @@ pub(super) struct Shared {
     pub(super) name: String,
     pub(super) prefix: Prefix,
     pub(super) limits: ProxyLimits,
-    /// The service that offers the items. It holds this, in the handlers of the items.
+    /// The service that offers the items. The handlers of its items have strong references to this state.
     service: Weak<Inner>,
     host: OnceLock<Host>,
     pub(super) calls: Arc<CallTable>,
     pub(super) offers: Mutex<Offers>,
     pub(super) hasher: RandomState,
     pub(super) link: Mutex<Link>,
-    /// Waits for another state of the link, or of the subscriptions.
+    /// The waiters for a change of the link or of the subscriptions.
     pub(super) changed: WaitQueue,
-    pub(super) work: Mutex<Work>,
+    pub(super) work: Mutex<PendingWork>,
     /// The subscriptions of clients, and those at the backend.
     pub(super) watches: Mutex<Watches>,
-    /// Wakes the code that does the work.
+    /// The waiters for pending work.
     pub(super) wake: WaitQueue,
     /// The pages of URL elicitations, the oldest first.
     pub(super) pages: Mutex<VecDeque<OpenPage>>,
@@ -60,7 +60,7 @@ pub(super) struct Shared {
 #[derive(Default)]
 pub(super) struct Link {
     pub(super) peer: Option<Peer<ClientRole>>,
-    /// Why there is no connection, or why the lists of this one could not be read.
+    /// The reason why there is no connection, or why its lists could not be read.
     pub(super) error: Option<BackendError>,
     /// Whether the lists of a connection were read, or could not be read.
     pub(super) is_listed: bool,
@@ -69,14 +69,14 @@ pub(super) struct Link {
     pub(super) is_removed: bool,
 }
 
-/// What is to be done on the connection to the backend.
+/// The pending work on the connection to the backend.
 #[derive(Default)]
-pub(super) struct Work {
+pub(super) struct PendingWork {
     /// The lists to read.
     pub(super) lists: BTreeSet<Kind>,
     /// The lists that are being read.
     pub(super) reading: BTreeSet<Kind>,
-    /// The most verbose level of log messages that a client wants.
+    /// The most verbose level of log messages that a client has requested.
     level: Option<LoggingLevel>,
     /// The request that sets the level.
     setting_level: Option<Pending<EmptyResult>>,
@@ -156,13 +156,13 @@ impl Shared {
         }
     }
 
-    /// Notes that lists have changed.
+    /// Records that lists have changed.
     fn list(&self, kinds: &[Kind]) {
         lock(&self.work).lists.extend(kinds);
         self.wake.notify_all();
     }
 
-    /// Returns whether no list is to be read.
+    /// Returns whether all lists are read.
     pub(super) fn is_listed(&self) -> bool {
         let work = lock(&self.work);
         work.lists.is_empty() && work.reading.is_empty()
@@ -175,9 +175,9 @@ impl Shared {
         }
     }
 
-    /// Passes a log message on to the client of the call on whose stream it has arrived, or else to that of all calls
-    /// in flight, or to the only client if there is no call. With several clients the message is dropped, since it may
-    /// be about a call of any of them, also one that has ended.
+    /// Passes a log message to the client of the call on whose stream it has arrived. Otherwise it passes the message
+    /// to the client of all calls in flight, or to the only client if there is no call. With several clients the
+    /// message is dropped, because it may belong to a call of any of them, also to one that has ended.
     fn log(&self, message: &LogMessageParams, related: Option<CallKey>) {
         if let Some(call) = related.and_then(|related| self.calls.get(related)) {
             let _ = call.context().send_log(message);
@@ -185,11 +185,11 @@ impl Shared {
         }
         let callers = self.calls.callers();
         if let Some(call) = callers.sole() {
-            // Of the calls of the client, it may be about any that wants it.
+            // It may belong to any call of the client that has requested this level.
             let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);
             let contexts = callers.calls.iter().rev().map(|call| call.context());
             let context = contexts.into_iter().find(wants).unwrap_or_else(|| call.context());
-            // It is dropped if the client does not read.
+            // The message is dropped if the client does not read.
             let _ = context.send_log(message);
         } else if let Some(service) = self.service()
             && service.only_client().is_some_and(|client| callers.have_left(client))
@@ -198,7 +198,7 @@ impl Shared {
         }
     }
 
-    /// Notes the level of log messages that the sender of a request wants (2026-07-28).
+    /// Records the level of log messages that a request asks for (2026-07-28).
     pub(super) fn want_log(&self, peer: &Peer<ClientRole>, context: &Context) {
         let is_legacy = peer.version().is_some_and(|version| version.era() == Era::Legacy);
         if let Some(level) = context.info().log_level.as_ref().filter(|_| is_legacy) {
@@ -206,7 +206,7 @@ impl Shared {
         }
     }
 
-    /// Sets the level of log messages at a backend with sessions, if a client wants any.
+    /// Sets the level of log messages at a backend with sessions, if a client has requested one.
     pub(super) fn set_level(&self, peer: &Peer<ClientRole>) {
         let mut work = lock(&self.work);
         let level = work.level;

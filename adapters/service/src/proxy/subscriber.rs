@@ -1,4 +1,4 @@
-//! The subscriptions of clients to resources of a backend, and those of the proxy that they need.
+//! The subscriptions of the proxy at a backend, which follow those of clients.
 
 use std::{collections::BTreeSet, future::pending, sync::Arc, time::Duration};
 
@@ -18,12 +18,12 @@ use crate::{
     util::{future_set::FutureSet, lock::lock},
 };
 
-/// The most requests of subscriptions in flight at a backend of a session. A resource that the backend does not respond
-/// about takes one of them for [`list_time`](super::ProxyLimits::list_time).
+/// The most requests of subscriptions in flight at a backend of a session. A request without a response counts for
+/// [`list_time`](super::ProxyLimits::list_time).
 const MAX_SUBSCRIBING: usize = 128;
 
-/// The most subscriptions without an acknowledgement at a backend without sessions. Each names all resources, so they
-/// are few.
+/// The most subscriptions without an acknowledgement at a backend without sessions. Each of them names all resources,
+/// so the number is small.
 const MAX_LISTENING: usize = 4;
 
 /// The first pause before another attempt to end the subscriptions to resources without clients. Each further one is
@@ -93,7 +93,7 @@ impl Retry {
         }
     }
 
-    /// Waits until the time of the next attempt. Without one it waits for ever.
+    /// Waits until the time of the next attempt. Without a planned attempt it never returns.
     async fn wait(&self, peer: &Peer<ClientRole>) {
         match self.at {
             Some(at) => peer.connection().sleep_until(at).await,
@@ -103,7 +103,7 @@ impl Retry {
 }
 
 impl Shared {
-    /// Waits until the backend notifies of changes of a resource. Begins with that at once.
+    /// Begins a subscription to a resource, and waits until the backend has accepted it.
     pub(super) fn watch(self: &Arc<Self>, uri: &str, client: &ClientKey) -> Deferred<Result<Begun, Failure>> {
         if let Err(error) = self.connected() {
             return Deferred::ready(Err(error.into_failure()));
@@ -120,7 +120,7 @@ impl Shared {
         })
     }
 
-    /// Returns whether the backend notifies of changes of a resource, once that is known.
+    /// Returns whether the backend has accepted the subscription to a resource, once this is known.
     fn watched(&self, uri: &str) -> Option<Result<(), BackendError>> {
         let state = lock(&self.watches).state(uri);
         match state {
@@ -130,7 +130,8 @@ impl Shared {
         }
     }
 
-    /// Subscribes to the resources that clients are subscribed to, and ends the subscriptions to others.
+    /// Subscribes at the backend to the resources of the subscriptions of clients, and ends the subscriptions to
+    /// others.
     pub(super) async fn keep_subscriptions(&self, peer: &Peer<ClientRole>, is_modern: bool) {
         if is_modern {
             self.keep_listening(peer).await;
@@ -179,10 +180,10 @@ impl Shared {
         }
     }
 
-    /// Listens to resources (2026-07-28), until the connection ends. Each request names all of them, except those that
-    /// the backend has refused, or has not acknowledged in another request. A subscription ends after the one that
-    /// replaces it has begun, so that no change is missed. If it does not begin, the former ones stay, and another
-    /// attempt follows if they name resources without clients.
+    /// Keeps a subscription to the resources of clients (2026-07-28), until the connection ends. Each request names all
+    /// resources, except those that the backend has refused, or has not acknowledged in another request. A subscription
+    /// ends after the one that replaces it has begun, so that no change is missed. If the new subscription does not
+    /// begin, the former ones stay. Another attempt follows if they name resources without clients.
     async fn keep_listening(&self, peer: &Peer<ClientRole>) {
         let (mut requests, mut groups, mut next) = (FutureSet::new(), Vec::<Group>::new(), 0);
         let mut retry = Retry::new();
@@ -245,7 +246,7 @@ impl Shared {
     }
 
     /// Ends subscriptions that newer ones have replaced, unless a client is subscribed to one of their resources that
-    /// no other one names. Notes which resources have no subscription any more.
+    /// no other subscription names. Records the resources that have no subscription any more.
     fn end_replaced(&self, groups: &mut Vec<Group>, replaced: &[u64]) {
         let mut watches = lock(&self.watches);
         let kept = groups.iter().filter(|group| !replaced.contains(&group.number));

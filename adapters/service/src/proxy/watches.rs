@@ -1,42 +1,42 @@
-//! The resources of a backend that clients are subscribed to, and the subscriptions of the proxy to them.
+//! The resources of a backend with subscriptions of clients, and the subscriptions of the proxy to them.
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::server::client_key::{ClientKey, has_share};
 
-/// The resources of a backend that clients are subscribed to, by URI.
+/// The resources of a backend with subscriptions of clients, by URI.
 #[derive(Default)]
 pub(super) struct Watches {
     all: BTreeMap<String, Watch>,
     /// The resources whose subscription at the backend may have to change.
     changed: BTreeSet<String>,
-    /// How many of them count in the share of each client.
+    /// The number of resources in the share of each client.
     owned: BTreeMap<ClientKey, usize>,
 }
 
-/// A resource that a client is subscribed to, or was until its subscription at the backend has ended.
+/// A resource with a subscription of a client. The entry stays until the subscription at the backend has ended.
 struct Watch {
     /// The number of subscriptions of clients.
     holders: usize,
     /// The number of subscriptions of each client.
     of_clients: BTreeMap<ClientKey, usize>,
-    /// The client in whose share it counts: the first one that is still subscribed, or was the last one.
+    /// The client in whose share the resource counts: the first one that is still subscribed, or the last one that was.
     owner: ClientKey,
     at_backend: AtBackend,
-    /// Why the backend has refused the subscription.
+    /// The reason why the backend has refused the subscription.
     refused: Option<String>,
 }
 
-/// A subscription of the proxy.
+/// The state of the subscription of the proxy at the backend.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum AtBackend {
     Nothing,
-    /// A request for it, or for its end, is in flight.
+    /// A request to subscribe or to unsubscribe is in flight.
     Changing,
     Active,
 }
 
-/// What is to be done for a resource.
+/// A pending change of the subscription to a resource.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum Change {
     Subscribe(String),
@@ -78,7 +78,7 @@ impl Watches {
                 move_to(&mut self.owned, &mut watch.owner, client);
             }
             if watch.refused.take().is_some() {
-                // It may succeed now.
+                // The backend may accept the subscription now.
                 self.changed.insert(uri.to_owned());
             }
             return true;
@@ -94,7 +94,7 @@ impl Watches {
         true
     }
 
-    /// Removes a subscription of a client. Returns whether the one at the backend is to change.
+    /// Removes a subscription of a client. Returns whether the subscription at the backend has to change.
     pub(super) fn release(&mut self, uri: &str, client: &ClientKey) -> bool {
         let Some(watch) = self.all.get_mut(uri) else { return false };
         watch.holders -= 1;
@@ -128,7 +128,7 @@ impl Watches {
         remove_one(&mut self.owned, &watch.owner);
     }
 
-    /// Returns whether a client is subscribed to a resource, or to one above it.
+    /// Returns whether a client is subscribed to a resource, or to a parent of its URI.
     pub(super) fn concerns(&self, uri: &str) -> bool {
         let is_held = |wanted: &String| self.all.get(wanted).is_some_and(|watch| watch.holders > 0);
         let is_below = |wanted: &&String| {
@@ -145,7 +145,7 @@ impl Watches {
         }
     }
 
-    /// Notes that the connection to the backend has ended: all subscriptions have to be made again.
+    /// Records that the connection to the backend has ended, so that all subscriptions are requested again.
     pub(super) fn disconnected(&mut self) {
         let unheld: Vec<_> =
             self.all.iter().filter(|(_, watch)| watch.holders == 0).map(|(uri, _)| uri.clone()).collect();
@@ -160,7 +160,7 @@ impl Watches {
         !self.changed.is_empty()
     }
 
-    /// Notes that the subscription to all resources has to be made again.
+    /// Records that the subscription to all resources has to be requested again.
     pub(super) fn changed(&mut self) {
         let first = self.all.keys().next().cloned();
         self.changed.extend(first);
@@ -204,7 +204,7 @@ impl Watches {
         (named, new)
     }
 
-    /// Notes the outcome of a request to subscribe.
+    /// Records the outcome of a request to subscribe.
     pub(super) fn subscribed(&mut self, uri: &str, outcome: &Result<(), String>) {
         let Some(watch) = self.all.get_mut(uri) else { return };
         watch.at_backend = if outcome.is_ok() { AtBackend::Active } else { AtBackend::Nothing };
@@ -216,7 +216,7 @@ impl Watches {
         }
     }
 
-    /// Notes that the subscription at the backend has ended.
+    /// Records that the subscription at the backend has ended.
     pub(super) fn unsubscribed(&mut self, uri: &str) {
         let Some(watch) = self.all.get_mut(uri) else { return };
         watch.at_backend = AtBackend::Nothing;

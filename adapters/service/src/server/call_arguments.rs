@@ -11,7 +11,7 @@ use crate::inbound::{context::Context, state::SessionState};
 pub(super) enum CallArguments {
     /// A copy of the arguments alone.
     Own(OwnedRawJson),
-    /// Those in the params that were recorded for middleware, so that there is one copy.
+    /// The arguments in the params that were recorded for middleware, so that there is one copy.
     Received,
 }
 

@@ -16,7 +16,7 @@ pub(super) struct DeclaredCapabilities {
     pub(super) prompts: bool,
     pub(super) resources: bool,
     pub(super) subscriptions: bool,
-    /// Whatever backends may offer.
+    /// All capabilities of servers, because backends may have any of them.
     pub(super) backends: bool,
 }
 

@@ -124,7 +124,7 @@ impl IntoToolResult for File {
 }
 
 impl IntoResource for File {
-    /// The resource sets its URI.
+    /// Converts the file. The resource sets its URI.
     fn into_resource(self) -> Result<ReadResourceResult, Failure> {
         self.into_contents(String::new()).into_resource()
     }

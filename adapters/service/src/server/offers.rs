@@ -31,7 +31,7 @@ pub(crate) struct Offers(BTreeMap<ItemKey, u64>);
 pub(crate) struct Offered {
     /// The items that have changed.
     pub(crate) changed: Vec<ItemKey>,
-    /// Why items are not offered.
+    /// The reasons why items are not offered.
     pub(crate) refused: Vec<RegisterError>,
 }
 

@@ -112,10 +112,10 @@ impl<S: HandlerState> Resource<S> {
     /// resource, as for [tools](crate::Tool::scope). In 2026-07-28 a subscription without it gets no notifications
     /// about the resource. The resource stays in lists. Only private caches may keep its contents.
     ///
-    /// If several registered items match a URI, a request for it needs the scopes of all of them, in whatever order
-    /// they were registered, and also of those that are [hidden](crate::ServiceBuilder::visible) from its sender. For
-    /// that, URIs are compared as sent, and with the escapes of unreserved characters decoded. Other spellings, such as
-    /// a scheme in upper case, are other URIs: a template such as `{+uri}` gets all of them and checks them itself.
+    /// If several registered items match a URI, a request for it needs the scopes of all of them, in any order of
+    /// registration, and also of those that are [hidden](crate::ServiceBuilder::visible) from its sender. For that,
+    /// URIs are compared as sent, and with the escapes of unreserved characters decoded. Other spellings, such as a
+    /// scheme in upper case, are other URIs: a template such as `{+uri}` gets all of them and checks them itself.
     #[must_use]
     pub fn scope(mut self, scope: impl Into<String>) -> Self {
         self.scopes.push(scope.into());

@@ -84,7 +84,7 @@ impl fmt::Debug for ResourceSubscriptions {
     }
 }
 
-/// What other servers keep for the subscriptions of a client without a session (2026-07-28), by their requests.
+/// The values that other servers keep for the subscriptions of a client without a session (2026-07-28), by request.
 #[derive(Default)]
 pub(super) struct ListenRequests(Mutex<Listening>);
 

@@ -32,16 +32,16 @@ use crate::{
 
 /// The state of a server on one connection: the resources to which its client has subscribed, and the clock of tasks.
 #[derive(Debug, Default)]
-pub struct State {
+pub struct ServerRoleState {
     pub(super) subscriptions: ResourceSubscriptions,
     pub(super) listen_requests: ListenRequests,
     pub(super) task_clock: TaskClock,
-    /// What a test client reports.
+    /// The events that a test client reports.
     #[cfg(any(test, feature = "testing"))]
     pub(crate) noted: Noted,
 }
 
-/// What happened on a connection that tests should know.
+/// The events on a connection that tests check.
 #[cfg(any(test, feature = "testing"))]
 #[derive(Debug, Default)]
 pub(crate) struct Noted {
@@ -72,7 +72,7 @@ impl Noted {
 
 impl Role for ServerRole {
     type App = Service;
-    type State = State;
+    type State = ServerRoleState;
     type InFlight = ServerInFlight;
 
     const CONTINUES_CALLS: bool = false;

@@ -18,12 +18,12 @@ use crate::{
 pub(super) type Request<'a> = InboundRequest<'a, ServerRole>;
 
 /// Responds to a request, or returns its job.
-type Answer = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
+type RouteHandler = fn(&Arc<SessionState<ServerRole>>, Method, &Request<'_>) -> RpcResult<Option<Job>>;
 
 /// The code that responds to the requests about a topic.
 #[derive(Clone, Copy)]
 pub(super) struct Route {
-    pub(super) answer: Answer,
+    pub(super) answer: RouteHandler,
     /// Returns the scopes that a request needs. None if it is going to be refused for another reason.
     pub(super) scopes: fn(&SessionState<ServerRole>, &SentRequest<'_>) -> Vec<String>,
 }

@@ -238,7 +238,7 @@ impl IntoToolResult for serde_json::Value {
 /// For data whose schema is not known before the program runs, return a [`serde_json::Value`], and set the schema with
 /// [`Tool::output_schema`](crate::Tool::output_schema).
 #[cfg(feature = "schemas")]
-#[doc(alias = "Json")]
+#[doc(alias = "json")]
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Structured<T>(pub T);
 

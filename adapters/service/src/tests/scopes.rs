@@ -192,7 +192,7 @@ fn a_uri_needs_the_scopes_of_all_items_that_match_it() {
 }
 
 #[test]
-fn completion_and_subscriptions_need_the_scopes_of_all_items_that_match() {
+fn completion_and_subscriptions_need_scopes_of_all_matches() {
     let service = Service::builder("test", "1")
         .subscriptions()
         .template(ResourceTemplate::new("f://{+a}", "all", || "").complete("a", |_: CompletionRequest| vec!["b"]))

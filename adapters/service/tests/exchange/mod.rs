@@ -7,7 +7,10 @@ use mcp_proto::{
     connection::{Connection, Event, Server, ServerRole},
     rpc::Timestamp,
 };
-use mcp_service::{Application, ConnectionHandle, ServerSession, ServiceBuilder, Waiters};
+use mcp_service::{
+    ServerSession, ServiceBuilder,
+    driver_api::{Application, ConnectionHandle, Waiters},
+};
 
 /// A connection on one thread.
 struct Wire {

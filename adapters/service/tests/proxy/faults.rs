@@ -183,7 +183,7 @@ fn a_flood_of_other_messages_harms_no_call() {
 }
 
 #[test]
-fn a_backend_that_dies_while_it_asks_or_while_clients_subscribe_leaves_nothing_behind() {
+fn backend_that_ends_during_requests_leaves_no_state() {
     let asking = Host::builder("silent", "1.0.0")
         .elicitation_async(async |_: mcp_proto::schema::ElicitFormParams, context| {
             context.cancelled().await;

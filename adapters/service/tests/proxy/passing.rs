@@ -276,7 +276,7 @@ fn a_failed_mount_leaves_nothing_behind() {
 }
 
 #[test]
-fn a_service_above_reaches_unlisted_resources_until_the_backend_is_removed() {
+fn parent_service_reaches_unlisted_resources_of_a_backend() {
     let mut world = World::new();
     let whole = Service::builder("whole", "1.0.0").enable_resources().mount("p", &world.service);
     let whole = whole.build().expect("a service");

@@ -179,7 +179,7 @@ fn late_messages_about_a_cancelled_call_reach_no_other_client() {
 }
 
 #[test]
-fn late_messages_about_a_call_that_has_timed_out_reach_no_other_client() {
+fn late_messages_about_timed_out_calls_reach_no_other_client() {
     let mut limits = ProxyLimits::default();
     limits.call_time = Duration::from_secs(5);
     let mut world = World::new();
@@ -200,7 +200,7 @@ fn late_messages_about_a_call_that_has_timed_out_reach_no_other_client() {
 }
 
 #[test]
-fn late_messages_about_a_call_of_a_client_that_has_left_reach_no_other_client() {
+fn late_messages_for_a_disconnected_client_reach_no_other() {
     let mut world = World::new();
     world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
     let [bob, ada] = ["bob", "ada"].map(|user| world.client(&host(user), V2025_11_25));
@@ -216,7 +216,7 @@ fn late_messages_about_a_call_of_a_client_that_has_left_reach_no_other_client() 
 }
 
 #[test]
-fn late_messages_about_a_cancelled_call_may_reach_its_own_client() {
+fn late_messages_may_reach_the_client_that_cancelled() {
     let mut world = World::new();
     world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
     let ada = world.client(&host("ada"), V2025_11_25);
@@ -234,7 +234,7 @@ fn late_messages_about_a_cancelled_call_may_reach_its_own_client() {
 }
 
 #[test]
-fn a_call_that_the_backend_has_responded_to_has_no_late_messages() {
+fn call_with_a_response_has_no_late_messages() {
     let mut world = World::new();
     world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
     let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
@@ -249,7 +249,7 @@ fn a_call_that_the_backend_has_responded_to_has_no_late_messages() {
 }
 
 #[test]
-fn a_late_response_ends_the_wait_for_messages_about_a_cancelled_call() {
+fn late_response_ends_the_wait_for_late_messages() {
     let mut world = World::new();
     world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
     let [ada, bob] = ["ada", "bob"].map(|user| world.client(&host(user), V2025_11_25));
@@ -289,7 +289,7 @@ fn with_cancelled_call(world: &mut World) -> (usize, mcp_service::Pending<mcp_pr
 }
 
 #[test]
-fn a_silent_backend_withholds_messages_for_the_grace_period_only() {
+fn silent_backend_withholds_messages_in_the_grace_period() {
     let grace = ProxyLimits::default().grace_period;
     let mut world = World::new();
     let (bob, waiting) = with_cancelled_call(&mut world);

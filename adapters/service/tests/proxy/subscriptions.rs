@@ -74,7 +74,7 @@ fn end(world: &mut World, client: usize, held: Held, uri: &str) {
 }
 
 #[test]
-fn a_subscription_without_response_delays_neither_lists_nor_other_subscriptions() {
+fn unanswered_subscription_does_not_delay_others() {
     let service = server();
     let mut world = World::new();
     world.serve(Backend::builder("back"), &service, V2025_11_25);
@@ -96,7 +96,7 @@ fn a_subscription_without_response_delays_neither_lists_nor_other_subscriptions(
 }
 
 #[test]
-fn a_subscription_without_acknowledgement_delays_neither_lists_nor_other_subscriptions() {
+fn unacknowledged_subscription_does_not_delay_others() {
     // A proxy in front of a proxy: the inner one acknowledges when its own backend has responded.
     let service = server();
     let mut inner = World::new();
@@ -135,7 +135,7 @@ fn a_subscription_without_acknowledgement_delays_neither_lists_nor_other_subscri
 }
 
 #[test]
-fn the_last_client_that_unsubscribes_ends_the_subscription_at_the_backend_at_once() {
+fn last_client_ends_the_subscription_at_the_backend() {
     for (front, back) in ERAS {
         let service = server();
         let mut world = World::new();
@@ -161,7 +161,7 @@ fn the_last_client_that_unsubscribes_ends_the_subscription_at_the_backend_at_onc
 }
 
 #[test]
-fn a_subscription_that_is_cancelled_before_it_begins_leaves_nothing_behind() {
+fn subscription_cancelled_before_it_begins_leaves_no_state() {
     for front in [V2025_11_25, V2026_07_28] {
         let service = server();
         let mut world = World::new();

@@ -131,7 +131,7 @@ fn log_messages_reach_the_client_of_the_call_at_its_level() {
 const UPDATED: &str = r#"{"jsonrpc":"2.0","method":"notifications/resources/updated","params":{"uri":"test://a"}}"#;
 
 #[test]
-fn a_change_before_the_client_is_subscribed_does_not_end_its_subscription() {
+fn change_before_a_subscription_does_not_end_it() {
     let heard = Heard::default();
     let mut world = World::new();
     world.serve(Backend::builder("back"), &server(), V2025_11_25);
@@ -223,7 +223,7 @@ fn a_refused_resource_does_not_end_the_subscriptions_of_others() {
 }
 
 #[test]
-fn a_released_resource_ends_at_the_backend_after_a_failed_attempt() {
+fn released_resource_ends_after_a_failed_attempt() {
     let (heard, service) = (Heard::default(), server());
     let mut world = World::new();
     world.serve(Backend::builder("back"), &service, V2026_07_28);

@@ -1,5 +1,5 @@
-//! What differs between Unix and Windows: the pipes and the exit of child processes, the standard streams, sockets of
-//! this machine.
+//! The differences between Unix and Windows: the pipes and the exit of child processes, the standard streams, sockets
+//! of this machine.
 
 #[cfg(unix)]
 mod unix;

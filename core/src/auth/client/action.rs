@@ -1,4 +1,4 @@
-//! What an authorization asks of the application, and what it is told.
+//! The actions that the application performs for an authorization, and their parameters.
 
 use alloc::{
     boxed::Box,
@@ -23,54 +23,55 @@ use crate::{
 pub struct Now {
     /// The time of the state machine.
     pub instant: Timestamp,
-    /// Seconds since 1970, for what outlives the process.
+    /// Seconds since 1970, for times that are stored.
     pub unix_seconds: u64,
 }
 
-/// Identifies an action. Its result is reported with the same id; one that is late changes nothing.
+/// Identifies an action. Its result is reported with the same id. A late result is ignored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct ActionId(pub(super) u64);
 
-/// What the application does next.
+/// An action that the application performs next.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Action {
     /// Sends an HTTP request and reports the response with [`handle_response`](super::AuthClient::handle_response).
     Request(Request),
-    /// Opens this URL in a browser, never by way of a shell, and reports where it is redirected to with
+    /// Opens this URL in a browser, without a shell, and reports the redirect with
     /// [`handle_redirect`](super::AuthClient::handle_redirect).
     OpenBrowser(Url),
-    /// Loads what is stored under this key and reports it with [`handle_loaded`](super::AuthClient::handle_loaded).
+    /// Loads the entry of the store with this key and reports it with
+    /// [`handle_loaded`](super::AuthClient::handle_loaded).
     Load {
-        /// Which action it is.
+        /// The id of the action.
         id: ActionId,
-        /// The key: the canonical URL of the server, which may hold a query.
+        /// The key: the canonical URL of the server, which may have a query.
         key: Secret,
     },
-    /// Replaces what is stored under this key if it still has the generation `expected`, and reports the result with
-    /// [`handle_stored`](super::AuthClient::handle_stored).
+    /// Replaces the entry of the store with this key if it still has the generation `expected`, and reports the result
+    /// with [`handle_stored`](super::AuthClient::handle_stored).
     Store {
-        /// Which action it is.
+        /// The id of the action.
         id: ActionId,
-        /// The key: the canonical URL of the server, which may hold a query.
+        /// The key: the canonical URL of the server, which may have a query.
         key: Secret,
-        /// The generation that is replaced; `None` if there must be nothing.
+        /// The generation that is replaced; `None` if there must be no entry.
         expected: Option<Generation>,
-        /// What is stored; `None` removes it.
+        /// The new entry; `None` removes the entry.
         credentials: Option<Box<Credentials>>,
     },
     /// Signs these claims and reports the JWT with [`handle_signed`](super::AuthClient::handle_signed).
     Sign {
-        /// Which action it is.
+        /// The id of the action.
         id: ActionId,
         /// The claims.
         claims: Claims,
     },
     /// Supplies a JWT and reports it with [`handle_assertion`](super::AuthClient::handle_assertion).
     Assertion {
-        /// Which action it is.
+        /// The id of the action.
         id: ActionId,
-        /// What kind of JWT it is.
+        /// The kind of the JWT.
         kind: AssertionKind,
         /// The issuer of the authorization server at which the client wants a token. It is the audience of the JWT of a
         /// workload.
@@ -84,13 +85,13 @@ pub enum Action {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AssertionKind {
-    /// That of the workload as which the client runs.
+    /// The JWT of the workload as which the client runs.
     Workload,
-    /// The identity token that the identity provider of the user has given out to the client.
+    /// The identity token that the identity provider of the user has issued to the client.
     Identity,
 }
 
-/// What is signed.
+/// The claims of a JWT that the application signs.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum Claims {
@@ -115,19 +116,19 @@ impl Claims {
 /// [`document::MAX_LEN`](crate::auth::document::MAX_LEN) bytes and one more of the response are read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Request {
-    /// Which action it is.
+    /// The id of the action.
     pub id: ActionId,
     /// `GET` or `POST`.
     pub method: &'static str,
-    /// Where it goes. The host passes [`UrlPolicy::check_address`](crate::auth::UrlPolicy::check_address) after it is
+    /// The URL. Its host has to pass [`UrlPolicy::check_address`](crate::auth::UrlPolicy::check_address) after it was
     /// resolved.
     pub url: Url,
     /// The headers.
     pub headers: Vec<(&'static str, Secret)>,
     /// The body; empty for `GET`.
     pub body: Secret,
-    /// Whether the URL is one of the [settings](super::Settings) and of no document: its addresses are not checked
-    /// then.
+    /// Whether the URL comes from the [settings](super::Settings) and not from a document. Its addresses are not
+    /// checked then.
     pub is_configured: bool,
 }
 

@@ -1,4 +1,4 @@
-//! What is stored for a server.
+//! The stored credentials of a client.
 
 use alloc::{
     boxed::Box,
@@ -19,12 +19,12 @@ use crate::auth::{
     url::Url,
 };
 
-/// Counts the versions of what is stored under one key. The store gives each version a generation that the key never
-/// had.
+/// The version of an entry of a store. The store gives each version of an entry a generation that its key never had.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 pub struct Generation(pub u64);
 
-/// What is stored for one server. Identity and tokens belong to one issuer: with another one they are not used.
+/// The credentials that are stored for one server. Identity and tokens belong to one issuer, and are not used with
+/// another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Credentials {
     /// The identity of the client, which names the issuer.
@@ -32,46 +32,46 @@ pub struct Credentials {
     /// The tokens; `None` if they were refused.
     pub tokens: Option<StoredTokens>,
     /// The credentials at other issuers, the last one that was used first: a server may change its authorization
-    /// server, and change back. They have no others themselves.
+    /// server, and change back. These have no `others`.
     pub others: Vec<Credentials>,
 }
 
-/// Tokens, and what they are good for.
+/// Tokens, with their resource, scopes and times.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StoredTokens {
     /// The access token.
     pub access: Secret,
-    /// How it is presented.
+    /// The type of the access token.
     pub token_type: TokenType,
     /// The refresh token.
     pub refresh: Option<Secret>,
     /// The identifier of the resource, byte for byte.
     pub resource: Url,
-    /// The scopes that were granted: those that were requested, if the server has not said others.
+    /// The granted scopes: the requested ones, unless the server has named others.
     pub scopes: Scopes,
     /// The scopes that were requested.
     pub requested: Scopes,
-    /// When the tokens were given out, in seconds since 1970.
+    /// When the tokens were issued, in seconds since 1970.
     pub issued_at: u64,
     /// When the access token expires, in seconds since 1970.
     pub expires_at: Option<u64>,
-    /// The [thumbprint](super::DpopKey::thumbprint) of the key to which they are bound.
+    /// The [thumbprint](super::DpopKey::thumbprint) of the key to which the tokens are bound.
     pub key_thumbprint: Option<String>,
 }
 
-/// What a store has answered to an [`Action::Store`](super::Action::Store).
+/// The result of an [`Action::Store`](super::Action::Store).
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum StoreReply {
-    /// It is stored, and has this generation.
+    /// The entry is stored, and has this generation.
     Stored(Generation),
-    /// It is not stored, because something else is there by now.
+    /// The entry is not stored, because the store has this other entry, or none.
     Conflict(Option<Box<(Generation, Credentials)>>),
-    /// The store has failed.
+    /// The store failed.
     Failed,
 }
 
-/// What is stored is one JSON object. Members that are not known are ignored, and those without a value are left out.
+/// The stored form is one JSON object. Unknown members are ignored, and members without a value are omitted.
 ///
 /// | member | value |
 /// | --- | --- |
@@ -94,7 +94,7 @@ impl Credentials {
     /// The most other issuers whose credentials are kept.
     pub const MAX_OTHERS: usize = 3;
 
-    /// Credentials at one issuer.
+    /// Creates credentials at one issuer.
     #[must_use]
     pub const fn new(client: ClientIdentity, tokens: Option<StoredTokens>) -> Self {
         Self { client, tokens, others: Vec::new() }
@@ -106,7 +106,7 @@ impl Credentials {
         iter::once(Self::new(client, tokens)).chain(others)
     }
 
-    /// Returns what is stored, as JSON. It holds all secrets in clear.
+    /// Returns the stored form, which is JSON. It contains all secrets in plain text.
     #[must_use]
     pub fn to_json(&self) -> Secret {
         Secret::new(self.to_object().to_string())
@@ -128,10 +128,11 @@ impl Credentials {
         Value::Object(object)
     }
 
-    /// Reads what was stored.
+    /// Reads the stored form.
     ///
     /// # Errors
-    /// Returns why it is not what [`to_json`](Self::to_json) returns. At most [`document::MAX_LEN`] bytes are read.
+    /// Returns the reason if `json` is not the stored form of credentials. At most [`document::MAX_LEN`] bytes are
+    /// read.
     ///
     /// [`document::MAX_LEN`]: crate::auth::document::MAX_LEN
     pub fn from_json(json: &[u8]) -> Result<Self, DocumentError> {

@@ -11,12 +11,12 @@ use crate::auth::{secret::Secret, url::Url};
 /// The key to which tokens are bound.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DpopKey {
-    /// The thumbprint of the public key with SHA-256 (RFC 7638), in base64url. Stored tokens of another key are not
-    /// used.
+    /// The thumbprint of the public key with SHA-256 (RFC 7638), in base64url. Stored tokens that are bound to another
+    /// key are not used.
     pub thumbprint: String,
     /// The algorithm of the signatures: `ES256` for example.
     pub algorithm: String,
-    /// Whether tokens that are not bound are refused. Otherwise they are taken from servers without DPoP.
+    /// Whether tokens that are not bound are refused. Otherwise they are accepted from servers without DPoP.
     pub is_required: bool,
 }
 
@@ -35,12 +35,12 @@ pub struct ProofClaims {
     pub issued_at: u64,
     /// `ath`: the hash of the access token, where one is presented.
     pub token_hash: Option<String>,
-    /// `nonce`: what the server has given out.
+    /// `nonce`: the nonce of the server.
     pub nonce: Option<String>,
 }
 
 impl ProofClaims {
-    /// Makes the claims for a request. `id` must not have been used before.
+    /// Creates the claims for a request. `id` must not have been used before.
     #[must_use]
     pub fn new(
         id: String,
@@ -82,13 +82,13 @@ impl ProofClaims {
     }
 }
 
-/// The error of a server that wants a proof with a nonce (RFC 9449, sections 8 and 9).
+/// The error code of a server that requires a proof with a nonce (RFC 9449, sections 8 and 9).
 pub(super) const USE_NONCE: &str = "use_dpop_nonce";
 
 /// The most bytes of a nonce.
 const MAX_NONCE: usize = 1024;
 
-/// Reads the value of a `DPoP-Nonce` header (RFC 9449, section 8.1); `None` if it is none, or too long.
+/// Reads the value of a `DPoP-Nonce` header (RFC 9449, section 8.1); `None` if it is invalid or too long.
 pub(super) fn nonce(value: &str) -> Option<String> {
     let is_nonce = |byte: u8| matches!(byte, 0x21 | 0x23..=0x5b | 0x5d..=0x7e);
     let is_good = (1..=MAX_NONCE).contains(&value.len()) && value.bytes().all(is_nonce);

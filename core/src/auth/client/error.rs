@@ -1,4 +1,4 @@
-//! Why a client is not authorized.
+//! The reason why a client is not authorized.
 
 use alloc::string::String;
 use core::fmt;
@@ -13,11 +13,11 @@ use crate::auth::{
     token::NotRequestable,
 };
 
-/// Why a client is not authorized.
+/// The reason why a client is not authorized.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum AuthError {
-    /// No metadata were found, and this is why; or they may be found later.
+    /// No metadata were found, for this reason. A temporary failure is one of the reasons.
     Discovery(NotFound<String>),
     /// A URL of this member of the metadata is not followed.
     Url(&'static str, UrlRefused),
@@ -25,47 +25,48 @@ pub enum AuthError {
     Identity(NoIdentity),
     /// The client could not register.
     Registration(RegistrationError),
-    /// The authorization server cannot be asked.
+    /// No authorization request can be made.
     NotAuthorizable(NotAuthorizable),
     /// The client has neither a user nor credentials with which it authenticates.
     NotInteractive,
-    /// The server, or the client, wants tokens that are bound to a key, and the other has none or knows none of its
-    /// algorithms.
+    /// The server or the client requires tokens that are bound to a key, and the other side does not support them or
+    /// none of the algorithms.
     NotBound,
     /// The application has not supplied the assertion that the grant needs.
     NoAssertion,
     /// The identity provider does not exchange the token of the user.
     NotExchanged(OAuthError),
-    /// The redirect ended the authorization: it was denied, or has no code.
+    /// The redirect ended the authorization: the authorization was denied, or the redirect has no code.
     Redirect(RedirectError),
     /// The user has cancelled the authorization.
     Cancelled,
-    /// The user could not be asked, and this is why: for example, there is no browser.
+    /// The authorization URL could not be opened, for this reason. For example, there is no browser.
     NotOpened(String),
-    /// The redirect did not come in time.
+    /// The redirect did not arrive in time.
     Expired,
     /// No token request could be made.
     NotRequestable(NotRequestable),
     /// The token endpoint refuses the request.
     Rejected(OAuthError),
-    /// The token endpoint could not answer for the moment. What is stored stays.
+    /// The token endpoint failed temporarily, with this status or without a response. The stored credentials stay.
     Unavailable(Option<u16>),
-    /// The token endpoint answered with a status that is no success, and without an error code. What is stored stays.
+    /// The token endpoint responded with a status that is no success, and without an error code. The stored credentials
+    /// stay.
     Status(u16),
     /// The response of the token endpoint is no token response.
     Invalid(DocumentError),
     /// The assertion of the client could not be signed.
     NotSigned,
-    /// What is stored could not be loaded.
+    /// The stored credentials could not be loaded.
     NotLoaded,
-    /// What is stored could not be removed, so another start of the client will find it.
+    /// The stored credentials could not be removed. The client finds them when it is started again.
     NotRemoved,
-    /// The client, or another process, has signed out meanwhile.
+    /// The client, or another process, has signed out since then.
     SignedOut,
-    /// The server refuses the request with the current token, and another one is not requested: this one is new, or the
-    /// server has named no scopes that would help.
+    /// The server refuses the request with the current token, and no other token is requested: this one is new, or the
+    /// server has named no scopes to request.
     Refused,
-    /// The server wants scopes that were not granted, or has wanted more too often.
+    /// The server requires scopes that were not granted, or has required more scopes too often.
     Scopes,
 }
 

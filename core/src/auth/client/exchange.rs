@@ -1,4 +1,4 @@
-//! Requests to the token endpoint, and what they lead to.
+//! Requests to the token endpoint, and their results.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::mem;
@@ -36,7 +36,7 @@ impl AuthClient {
         self.settings.dpop.as_ref().filter(is_used)
     }
 
-    /// Requests a token, after what the request needs is signed.
+    /// Requests a token, after the parts of the request are signed.
     pub(super) fn request_grant(
         &mut self,
         kind: Kind,
@@ -46,13 +46,13 @@ impl AuthClient {
         is_bound: bool,
     ) {
         let is_used = self.metadata.as_ref().is_some_and(|server| self.dpop_key(server).is_some());
-        // An identity provider gives out assertions, which are bound to nothing.
+        // The assertions of an identity provider are not bound to a key.
         let has_proof = !matches!(kind, Kind::Exchange(_)) && (is_bound || is_used);
         let (assertion, proof) = (None, None);
         self.sign(Pending { kind, client, resource, scopes, has_proof, is_repeated: false, assertion, proof });
     }
 
-    /// Has the next part of a token request signed, or sends it.
+    /// Requests the next signature of a token request, or sends the request.
     fn sign(&mut self, pending: Pending) {
         let needs_assertion = pending.client.auth_method == Some(AuthMethod::PrivateKeyJwt);
         let id = if needs_assertion && pending.assertion.is_none() {
@@ -235,7 +235,7 @@ impl AuthClient {
                     // The tokens in use belong to the client that was registered before.
                     return self.ask(client);
                 }
-                // At once, so that an authorization that is not completed does not lead to another registration.
+                // Stored at once, so that an authorization that is not completed causes no further registration.
                 let credentials = Credentials::new(client.clone(), None);
                 self.store(Some(credentials), After::Ask(Box::new(client)));
             }
@@ -264,7 +264,7 @@ impl AuthClient {
             }
             TokenReply::Rejected(error) => self.handle_rejected(&pending, error),
             TokenReply::Transient(status) => self.fail_rediscovered(AuthError::Unavailable(Some(status))),
-            // The statuses of errors (RFC 6749, section 5.2): the refresh token is refused, whatever the reason is.
+            // The statuses of errors (RFC 6749, section 5.2): the refresh token is refused, for any reason.
             TokenReply::Status(400 | 401)
                 if matches!(pending.kind, Kind::Refresh(..)) && self.goal == (Goal::Refresh { may_ask: true }) =>
             {
@@ -276,12 +276,12 @@ impl AuthClient {
         }
     }
 
-    /// Fails a token request, unless the client signs out meanwhile.
+    /// Fails a token request. If the client has signed out since then, the sign-out continues.
     fn fail_or_sign_out(&mut self, error: AuthError) {
         if self.goal == Goal::SignOut { self.start(Goal::SignOut, None) } else { self.fail(error) }
     }
 
-    /// Fails a token request that has no answer of a token endpoint. The endpoint may have moved.
+    /// Fails a token request without a response of a token endpoint. The endpoint may have moved.
     fn fail_rediscovered(&mut self, error: AuthError) {
         self.metadata = None;
         self.fail_or_sign_out(error);
@@ -294,7 +294,7 @@ impl AuthClient {
         let drops_client = error.is_client_invalid() && pending.client.is_dynamic(&self.settings.identities);
         match &pending.kind {
             Kind::Exchange(_) => self.fail(AuthError::NotExchanged(error)),
-            // No other grant and no other key would help.
+            // Another grant or another key would fail in the same way.
             Kind::Refresh(..) if matches!(&*error.code, dpop::USE_NONCE | "invalid_dpop_proof") => {
                 self.fail(AuthError::Rejected(error));
             }
@@ -312,7 +312,8 @@ impl AuthClient {
         self.credentials.as_ref().is_some_and(|credentials| is_it(&credentials.client))
     }
 
-    /// Goes on to an authorization. Tokens are only removed if the refresh token, or the client, is of no use any more.
+    /// Continues with an authorization. Tokens are removed only if the refresh token or the client is not valid any
+    /// more.
     fn handle_refused_refresh(&mut self, error: OAuthError, drops_client: bool) {
         if error.code == "invalid_scope" {
             self.before = Scopes::default();
@@ -345,7 +346,8 @@ impl AuthClient {
         }
         let key = self.settings.dpop.as_ref().filter(|_| is_bound).map(|key| key.thumbprint.clone());
         let Pending { kind, client, resource, scopes, .. } = pending;
-        // A response without a refresh token leaves the one that was used as it is, and one without scopes those.
+        // Without a refresh token in the response, the previous one stays valid. Without scopes, the previous scopes
+        // apply.
         let (known, granted) = match kind {
             Kind::Refresh(token, granted) => (Some(token), granted),
             _ => (None, scopes.clone()),
@@ -353,7 +355,7 @@ impl AuthClient {
         let refresh = match tokens.refresh {
             RefreshToken::New(token) => Some(token),
             RefreshToken::Absent => known,
-            // If it was replaced, another use would revoke all tokens of the consent.
+            // If the server has replaced it, another use would revoke all tokens of the grant.
             RefreshToken::Malformed => None,
         };
         let tokens = StoredTokens {

@@ -25,7 +25,7 @@ use crate::auth::{
     url::{Url, canonical_url},
 };
 
-/// How many authorization servers of a resource are tried after the first one.
+/// The most authorization servers of a resource that are tried after the first one.
 const MAX_OTHERS: usize = 3;
 
 impl AuthClient {
@@ -43,12 +43,12 @@ impl AuthClient {
     }
 
     fn get(&mut self, url: Url) -> ActionId {
-        // The header is that of the one revision whose rules ask for it.
+        // The header is required in the revision 2025-03-26.
         let headers = [("accept", "application/json"), ("mcp-protocol-version", "2025-03-26")];
         self.request("GET", url, &headers, Secret::new(""))
     }
 
-    /// Fails a flow for want of metadata. A sign-out goes on without them.
+    /// Fails a flow without metadata. A sign-out continues without them.
     fn fail_discovery(&mut self, error: AuthError) {
         if self.goal == Goal::SignOut { self.revoke_next() } else { self.fail(error) }
     }
@@ -75,9 +75,9 @@ impl AuthClient {
         }
     }
 
-    /// Chooses the authorization server of a resource (RFC 9728, section 7.6): the one whose tokens the client has, one
-    /// at which it was registered beforehand, or the first whose URL is followed. Of the last kind, the next ones are
-    /// tried if it cannot be reached or has no metadata.
+    /// Chooses the authorization server of a resource (RFC 9728, section 7.6): the server whose tokens the client has,
+    /// a server at which it is pre-registered, or the first server whose URL is followed. In the last case, the next
+    /// ones are tried if that server cannot be reached or has no metadata.
     fn choose_server(&mut self, found: ProtectedResource) {
         let ProtectedResource { resource, authorization_servers, scopes_supported, dpop_required } = found;
         self.resource = Resource { id: resource, scopes: scopes_supported, needs_dpop: dpop_required };
@@ -115,7 +115,7 @@ impl AuthClient {
         self.find_server(discovery::authorization_server(issuer), Issuer::Named { name, others, failed });
     }
 
-    /// Goes on to the next authorization server of the resource. Metadata that must not be used are no reason for it.
+    /// Continues with the next authorization server of the resource, except after metadata that must not be used.
     fn find_next_server(&mut self, issuer: Issuer, error: NotFound<String>) {
         let (others, failed) = match issuer {
             Issuer::Named { others, failed, .. } => (others, failed),
@@ -163,11 +163,11 @@ impl AuthClient {
         self.proceed();
     }
 
-    /// Goes on when the metadata are known.
+    /// Continues a flow after its metadata were found.
     pub(super) fn proceed(&mut self) {
         let Some(server) = self.metadata.clone() else { return self.find_resource() };
         if mem::take(&mut self.has_switched) {
-            // Once in a flow: the server chooses which issuer it names.
+            // Only once in a flow, because the server chooses which issuer it names.
             self.may_switch = false;
             if !self.has_refresh_token() {
                 // The server has not refused this token.
@@ -230,8 +230,8 @@ impl AuthClient {
         }
     }
 
-    /// Returns the scopes of the next request: those that were asked for before, and those of a challenge, of the
-    /// settings, or of the resource.
+    /// Returns the scopes of the next request: those that were requested before, with those of the challenge, the
+    /// settings or the resource.
     pub(super) fn scopes(&self) -> Scopes {
         let Self { wanted, settings, resource, metadata, .. } = self;
         let scopes =
@@ -243,7 +243,7 @@ impl AuthClient {
         more.and_then(|more| scopes.union(&more)).unwrap_or(scopes)
     }
 
-    /// Asks the user, the application or the token endpoint, as the grant wants it.
+    /// Begins the grant: with the browser, an assertion of the application, or a token request.
     pub(super) fn ask(&mut self, client: ClientIdentity) {
         if let GrantType::IdentityAssertion(provider) = &self.settings.grant_type
             && !provider.token_endpoint.is_https()
@@ -298,8 +298,8 @@ impl AuthClient {
     /// Handles the query of a redirect.
     ///
     /// # Errors
-    /// Returns why the redirect is not the answer to the authorization that is under way. If it belongs to another one,
-    /// the authorization waits on.
+    /// Returns the reason if the redirect has no code or is not accepted. A redirect of another authorization does not
+    /// end this one.
     pub fn handle_redirect(&mut self, now: Now, query: &str) -> Result<(), RedirectError> {
         self.set_now(now);
         let Step::Browser(authorization) = &mut self.step else { return Err(RedirectError::Used) };
@@ -322,7 +322,7 @@ impl AuthClient {
         }
     }
 
-    /// Ends the authorization that waits for the user. The user is not asked again before
+    /// Ends the authorization that waits for the user. No interactive authorization begins before
     /// [`allow_authorization`](Self::allow_authorization).
     pub fn handle_cancelled(&mut self) {
         if matches!(self.step, Step::Browser(_)) {
@@ -330,14 +330,15 @@ impl AuthClient {
         }
     }
 
-    /// Ends the authorization that waits for the user, since the user cannot be asked. A later request asks again.
+    /// Ends the authorization that waits for the user, because its URL could not be opened. A later request begins
+    /// another one.
     pub fn handle_not_opened(&mut self, reason: String) {
         if matches!(self.step, Step::Browser(_)) {
             self.fail(AuthError::NotOpened(reason));
         }
     }
 
-    /// Ends an authorization whose redirect did not come in time.
+    /// Ends an authorization whose redirect did not arrive in time.
     pub fn handle_timeout(&mut self, now: Now) {
         self.set_now(now);
         if self.poll_timeout().is_some_and(|end| end <= now.instant) {
@@ -352,7 +353,7 @@ pub(super) fn own_server(body: &[u8], server: &Url) -> Result<AuthorizationServe
     AuthorizationServer::parse_any(body, &[base.as_str(), &alloc::format!("{}/", base.as_str())])
 }
 
-/// Returns what is assumed of a server of 2025-03-26 without metadata.
+/// Returns the metadata that are assumed for a server of 2025-03-26 without metadata.
 fn default_server(server: &Url) -> AuthorizationServer {
     let endpoints = discovery::default_endpoints(server);
     let issuer = discovery::authorization_base(server).as_str().into();

@@ -4,53 +4,53 @@
 //!
 //! 1. Each HTTP request to the server carries [`token`](AuthClient::token), if there is one, and remembers its id and
 //!    its [`Attempts`].
-//! 2. A response with status 401 or 403 goes to [`handle_challenge`](AuthClient::handle_challenge), whatever the method
-//!    of the request is. The [`Verdict`] says whether the request is sent again, waits or fails.
+//! 2. A response with status 401 or 403 is passed to [`handle_challenge`](AuthClient::handle_challenge), for any method
+//!    of the request. The [`Verdict`] says whether the request is sent again, waits or fails.
 //! 3. The application performs each [`Action`] and reports the result, until [`is_busy`](AuthClient::is_busy) is false.
-//! 4. Requests that wait call `handle_challenge` again then, with the same response and attempts.
+//! 4. For requests that wait, `handle_challenge` is then called again, with the same response and attempts.
 //!
 //! A token of type [`TokenType::Dpop`] is presented with a [`proof`](AuthClient::proof), a new one for each request.
-//! The `DPoP-Nonce` header of each response of the server goes to [`handle_nonce`](AuthClient::handle_nonce).
+//! The `DPoP-Nonce` header of each response of the server is passed to [`handle_nonce`](AuthClient::handle_nonce).
 //!
-//! An action begins after the result of the one before was reported, so there is one at a time.
-//! [`sign_out`](AuthClient::sign_out) alone may begin one at once: the result of the earlier one is ignored then. There
-//! is one refresh and one authorization at a time, however many requests are refused, and no token is refreshed while
-//! the user is asked. What is stored is read before each of them, and replaced by compare-and-swap on its
-//! [`Generation`]. So processes that share a store use the tokens of each other and do not overwrite them.
+//! There is one action at a time: the next one begins after the result of the last one was reported. Only
+//! [`sign_out`](AuthClient::sign_out) may begin an action at once, and the result of the earlier action is then
+//! ignored. There is one refresh or authorization at a time, for any number of refused requests. The stored credentials
+//! are read before each of them, and replaced by compare-and-swap on their [`Generation`]. So processes that share a
+//! store use the tokens of each other and do not overwrite them.
 //!
 //! # When the user is not asked
 //!
-//! - A request leads to at most one authorization, and to [`Settings::step_ups`] more for scopes.
-//! - After the user has cancelled, or the authorization server has answered `access_denied`, no request leads to one
-//!   before [`allow_authorization`](AuthClient::allow_authorization).
-//! - After another answer of the authorization server from which no token comes, in the redirect or to the code, no
-//!   request leads to one for an hour; for a minute if that server could not answer for the moment. Requests that need
-//!   an authorization fail with the same error until then.
+//! - A request causes at most one authorization, and at most [`Settings::step_ups`] more for scopes.
+//! - After the user has cancelled, or the authorization server has responded with `access_denied`, no request causes an
+//!   authorization before [`allow_authorization`](AuthClient::allow_authorization).
+//! - After another error of the authorization server, in the redirect or in the response to the code, no request causes
+//!   an authorization for an hour. After a temporary error the time is a minute. Requests that need an authorization
+//!   fail with the same error in this time.
 //! - A server may refuse the new token of an authorization with 401, to a request that has waited for it, or within an
-//!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request leads to one for an
-//!   hour, unless the server takes a token. Requests that need an authorization fail with [`AuthError::Refused`].
+//!   hour before [another request](AuthClient::handle_accepted) was successful. Then no request causes an authorization
+//!   for an hour, unless the server accepts a token. Requests that need an authorization fail with
+//!   [`AuthError::Refused`].
 //!
-//! What is stored is read in these times as well, so the tokens of another process in which the user has signed in are
-//! used. `allow_authorization` ends each of these times. There are two exceptions. A stored client that the
-//! authorization server has forgotten is registered again by the next request, and the user is asked again. An
-//! authorization that has expired, or whose URL could not be shown to the user, does not delay the next one.
+//! The stored credentials are read in these times as well, so the client uses tokens of another process in which the
+//! user has signed in. `allow_authorization` ends each of these times. There are two exceptions. If the authorization
+//! server has forgotten a stored client, the next request registers it again and begins an authorization. An
+//! authorization that has expired, or whose URL could not be opened, does not delay the next one.
 //!
-//! Grants without a user have only the first of these limits.
+//! Only the first of these limits applies to grants without a user.
 //!
 //! # When no token is refreshed
 //!
-//! After a refresh that brought neither a token nor the end of the refresh token, the next one waits: a second, then
-//! twice as long after each failure, up to five minutes. So a token endpoint that answers with 403, 404 or 5xx, or not
-//! at all, is asked rarely, however many requests are refused. Requests that need a refresh fail with the same error
-//! until then, after what is stored was read. A new token, of this process or of another, ends the pause, and so does
-//! `allow_authorization`.
+//! After a refresh that failed, and left the refresh token valid, there is a pause before the next one: a second, then
+//! twice as long after each failure, up to five minutes. So a token endpoint that responds with 403, 404 or 5xx, or not
+//! at all, gets few requests. Requests that need a refresh in the pause read the stored credentials, and else fail with
+//! the same error. A new token of this process or of another one ends the pause, and so does `allow_authorization`.
 //!
 //! # When a server changes its authorization server
 //!
-//! Credentials belong to the issuer that has given them out, and are sent to no other one. Those of the last
+//! Credentials belong to the issuer of their tokens, and are sent to no other one. Those of the last
 //! [few](Credentials::MAX_OTHERS) issuers of a server are kept. If the server names one of them again, its tokens and
-//! its registration are used again, also while the user is not asked. No issuer makes the user be asked in that time,
-//! since the server chooses which one it names.
+//! its registration are used again, also in the times above. A change of the issuer does not end these times, because
+//! the server chooses which issuer it names.
 
 mod action;
 mod credentials;
@@ -94,37 +94,37 @@ use super::{
 };
 use crate::rpc::Timestamp;
 
-/// What one HTTP request to the server has led to so far: at most one refresh and one authorization, and some more for
-/// scopes.
+/// The refreshes and authorizations that one HTTP request to the server has caused: at most one of each, and some more
+/// authorizations for scopes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Attempts {
     /// The flow that the request waits for.
     flow: Option<u64>,
-    /// What had happened when the request was refused first.
+    /// The counts when the request was refused first.
     since: Option<Counts>,
     step_ups: u32,
-    /// The token with which it was repeated because of a nonce.
+    /// The token with which the request was repeated because of a nonce.
     repeated: Option<TokenId>,
 }
 
-/// How often tokens were refreshed, and authorizations requested and completed.
+/// The numbers of refreshes, and of authorizations that were requested and completed.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 struct Counts {
     refreshes: u64,
     authorizations: u64,
     completed: u64,
-    /// How often tokens of another issuer were taken into use.
+    /// The number of changes to tokens of another issuer.
     switches: u64,
 }
 
-/// What becomes of a request that was refused.
+/// The decision about a refused request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Verdict {
-    /// It is sent again, with the current token.
+    /// The request is sent again, with the current token.
     Retry,
-    /// It waits until [`AuthClient::is_busy`] is false, and calls [`AuthClient::handle_challenge`] again then.
+    /// The request waits until [`AuthClient::is_busy`] is false. Then [`AuthClient::handle_challenge`] is called again.
     Wait,
-    /// It fails.
+    /// The request fails.
     Fail(AuthError),
 }
 
@@ -137,16 +137,16 @@ pub struct TokenId(u64);
 pub struct AccessToken<'a> {
     /// The token.
     pub token: &'a Secret,
-    /// How it is presented. A token of type [`TokenType::Dpop`] needs a [proof](AuthClient::proof) with each request.
+    /// The type of the token. A token of type [`TokenType::Dpop`] needs a [proof](AuthClient::proof) with each request.
     pub token_type: TokenType,
-    /// Which one it is.
+    /// The id of the token.
     pub id: TokenId,
 }
 
-/// The protected resource that the server is.
+/// The server as a protected resource.
 #[cfg_attr(test, derive(Clone))]
 struct Resource {
-    /// Its identifier, byte for byte.
+    /// The identifier, byte for byte.
     id: Url,
     scopes: Option<Scopes>,
     needs_dpop: bool,
@@ -159,38 +159,38 @@ pub struct AuthClient {
     server: Url,
     policy: UrlPolicy,
     seed: Secret,
-    /// How often something was drawn from the seed.
+    /// The number of values that were derived from the seed.
     draws: u64,
-    /// How many actions had an id.
+    /// The number of ids of actions.
     ids: u64,
     action: Option<Action>,
     step: Step,
     goal: Goal,
-    /// Counts flows, from the first load on.
+    /// The number of flows, with the first load.
     flow: u64,
     counts: Counts,
-    /// What they were when the flow began.
+    /// The counts when the flow began.
     counts_before: Counts,
-    /// The scopes that the flow asks for, and those that were asked for before.
+    /// The scopes that the flow requests, and those that were requested before.
     wanted: Option<Scopes>,
     before: Scopes,
-    /// How the last flow has failed.
+    /// The error of the last flow, if it failed.
     error: Option<AuthError>,
-    /// The user, or the authorization server, has refused an authorization. The user is not asked again.
+    /// The refusal of an authorization by the user or the authorization server. No interactive authorization begins.
     refusal: Option<AuthError>,
-    /// The user is not asked for a time, since an authorization has failed or the server has refused its token.
+    /// The time in which no interactive authorization begins, after one has failed or the server has refused its token.
     authorization_pause: Option<AuthorizationPause>,
-    /// No refresh begins for a time, since refreshes have failed.
+    /// The time in which no refresh begins, after refreshes have failed.
     refresh_pause: Option<RefreshPause>,
-    /// Until when the tokens of the last authorization are new. The server has taken none of them.
+    /// The end of the time in which the tokens of the last authorization are new. The server has accepted none of them.
     new_until: Option<Timestamp>,
     /// Whether the flow has registered the client.
     has_registered: bool,
     /// The flow and the token of the last sign-out.
     signed_out: Option<(u64, TokenId)>,
-    /// The generation that the store is known to have.
+    /// The last known generation of the store.
     base: Option<Generation>,
-    /// What is in use.
+    /// The credentials in use.
     credentials: Option<Credentials>,
     /// The issuers whose credentials could not be stored.
     unsaved: Vec<String>,
@@ -198,23 +198,23 @@ pub struct AuthClient {
     stored: Vec<String>,
     /// The credentials at other issuers.
     others: Vec<Credentials>,
-    /// Whether the flow may take tokens of another issuer into use, and whether it has.
+    /// Whether the flow may change to tokens of another issuer, and whether it has.
     may_switch: bool,
     has_switched: bool,
-    /// Which access token is in use.
+    /// The id of the access token in use.
     token_id: u64,
-    /// How often the flow has overwritten what is stored.
+    /// The number of times that the flow has overwritten the stored credentials.
     overwrites: u32,
     metadata: Option<AuthorizationServer>,
     resource: Resource,
-    /// Where the last challenge says that the metadata are.
+    /// The URL of the metadata in the last challenge.
     challenged: Option<Url>,
-    /// The identity for which the user, or the application, is asked.
+    /// The identity for which an authorization or an assertion was requested.
     client: Option<ClientIdentity>,
     /// The nonces of the server, and of the authorization server with this issuer.
     nonce: Option<String>,
     issuer_nonce: Option<(String, String)>,
-    /// The time that was told last.
+    /// The last time that was passed in.
     instant: Timestamp,
     unix_seconds: u64,
 }
@@ -232,9 +232,9 @@ impl fmt::Debug for AuthClient {
 }
 
 impl AuthClient {
-    /// Creates the authorization at a server and asks for what is stored.
+    /// Creates the authorization at a server, and requests the stored credentials as the first action.
     ///
-    /// All secrets that the client makes up are derived from `seed`, which must be unpredictable and is used once.
+    /// All secrets that the client generates are derived from `seed`, which must be unpredictable and is used once.
     #[must_use]
     pub fn new(server: Url, settings: Settings, seed: [u8; 32]) -> Self {
         let mut client = Self {
@@ -281,7 +281,7 @@ impl AuthClient {
         client
     }
 
-    /// Returns the policy for URLs, which the application asks for resolved addresses.
+    /// Returns the policy for URLs, with which the application checks resolved addresses.
     #[must_use]
     pub const fn policy(&self) -> &UrlPolicy {
         &self.policy
@@ -312,38 +312,38 @@ impl AuthClient {
         })
     }
 
-    /// Returns whether the access token has expired, as far as the authorization server has said when it does.
+    /// Returns whether the access token has expired, if the authorization server has named its lifetime.
     #[must_use]
     pub fn is_expired(&self, now: Now) -> bool {
         let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
         tokens.and_then(|tokens| tokens.expires_at).is_some_and(|end| end <= now.unix_seconds)
     }
 
-    /// Returns whether something is under way: tokens are loaded, requested or stored, or the user is asked.
+    /// Returns whether a flow is in progress: tokens are loaded, requested or stored, or an authorization waits for the
+    /// user.
     #[must_use]
     pub const fn is_busy(&self) -> bool {
         !matches!(self.step, Step::Idle)
     }
 
-    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process
-    /// runs.
+    /// Returns whether the tokens in use are stored. Tokens that could not be stored are used until the process ends.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.credentials.as_ref().is_none_or(|credentials| !self.unsaved.contains(&credentials.client.issuer))
     }
 
-    /// Returns how the last flow has failed: a load, a refresh, an authorization or a sign-out.
+    /// Returns the error of the last flow, if it failed: of a load, a refresh, an authorization or a sign-out.
     #[must_use]
     pub const fn error(&self) -> Option<&AuthError> {
         self.error.as_ref()
     }
 
-    /// Returns what the application does next.
+    /// Returns the next action of the application.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.action.take()
     }
 
-    /// Returns when [`handle_timeout`](Self::handle_timeout) is to be called.
+    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has to be called.
     #[must_use]
     pub fn poll_timeout(&self) -> Option<Timestamp> {
         match &self.step {
@@ -352,8 +352,8 @@ impl AuthClient {
         }
     }
 
-    /// Refreshes the token, if there is a refresh token, nothing else is under way and no pause after a failure. The
-    /// user is not asked, unless a request that was refused waits for it.
+    /// Refreshes the token, if there is a refresh token, no flow in progress and no pause after a failure. An
+    /// interactive authorization follows only if a refused request waits for it.
     pub fn refresh(&mut self, now: Now) {
         self.set_now(now);
         if !self.is_busy() && self.has_refresh_token() && self.paused_for().is_none() {
@@ -361,8 +361,8 @@ impl AuthClient {
         }
     }
 
-    /// Handles the value of the `DPoP-Nonce` header of a response of the server: of each response that has one, and
-    /// before [`handle_challenge`](Self::handle_challenge).
+    /// Handles the value of the `DPoP-Nonce` header of a response of the server. It is called for each response that
+    /// has one, before [`handle_challenge`](Self::handle_challenge).
     pub fn handle_nonce(&mut self, value: &str) {
         self.nonce = dpop::nonce(value).or(self.nonce.take());
     }
@@ -388,7 +388,7 @@ impl AuthClient {
     ) -> Verdict {
         self.set_now(now);
         let flow = attempts.flow.take();
-        // What was refused before the client has signed out does not sign it in again.
+        // Requests that were refused before the sign-out cause no new authorization.
         let is_before = |(last, token)| flow.is_some_and(|flow| flow <= last) || used.is_some_and(|used| used <= token);
         if self.signed_out.is_some_and(is_before) {
             return Verdict::Fail(AuthError::SignedOut);
@@ -403,7 +403,7 @@ impl AuthClient {
         let wanted = known().find_map(Challenge::scopes);
         let since = *attempts.since.get_or_insert(if self.is_busy() { self.counts_before } else { self.counts });
         let has_authorized = self.counts.authorizations > since.authorizations;
-        // The old token is the current one while the user is asked for another.
+        // The old token is the current one during an authorization.
         let has_new_token = self.counts.completed > since.completed;
         let is_refused = self.settings.redirect_uri().is_some() && (has_new_token || self.is_token_new(now));
         if status == 401 && is_current && is_refused {
@@ -414,7 +414,7 @@ impl AuthClient {
         }
         let has_other = self.token().is_some_and(|token| Some(token.id) != used);
         if has_other && self.is_busy() && self.goal == Goal::Authorize && !self.is_expired(now) {
-            // The server has not refused this token to the request, and the user may take minutes.
+            // The server has not refused this token for this request, and the user may take minutes.
             return Verdict::Retry;
         }
         if self.is_busy() {
@@ -436,7 +436,7 @@ impl AuthClient {
             let is_about_scopes =
                 known().any(|challenge| challenge.error() == Some(BearerError::InsufficientScope.code()));
             if is_about_scopes && is_current {
-                // The server has looked at the token, and would take it for less.
+                // The server has read the token, and would accept it for fewer scopes.
                 self.end_pause_after_refusal(None);
             }
             return self.step_up(wanted.filter(|_| is_about_scopes), attempts);
@@ -447,16 +447,16 @@ impl AuthClient {
         if has_authorized {
             return Verdict::Fail(AuthError::Refused);
         }
-        // Another process may have signed in, also while the user of this one is not asked.
+        // Another process may have signed in, also while no authorization begins in this one.
         self.wait(Goal::Authorize, wanted, attempts)
     }
 
-    /// Asks for more scopes: those that were asked for and granted before, and those that are wanted.
+    /// Requests more scopes: those that were requested and granted before, and those of the challenge.
     fn step_up(&mut self, wanted: Option<Scopes>, attempts: &mut Attempts) -> Verdict {
         let Some(wanted) = wanted else { return Verdict::Fail(AuthError::Refused) };
         let tokens = self.credentials.as_ref().and_then(|credentials| credentials.tokens.as_ref());
         let before = tokens.map_or_else(|| Some(Scopes::default()), |it| it.requested.union(&it.scopes));
-        // Scopes that were asked for before and are still missing will not be granted now.
+        // Scopes that were requested before and are still missing will not be granted now.
         let all = before.filter(|before| !before.has_all(&wanted)).and_then(|before| before.union(&wanted));
         let Some(all) = all.filter(|_| attempts.step_ups < self.settings.step_ups) else {
             return Verdict::Fail(AuthError::Scopes);
@@ -478,7 +478,7 @@ impl AuthClient {
         tokens.is_some_and(|tokens| tokens.refresh.is_some())
     }
 
-    /// Begins a flow: what is stored is read first.
+    /// Begins a flow, which first loads the stored credentials.
     fn start(&mut self, goal: Goal, wanted: Option<Scopes>) {
         self.goal = goal;
         self.wanted = wanted;
@@ -505,7 +505,7 @@ impl AuthClient {
         self.unix_seconds = now.unix_seconds;
     }
 
-    /// Draws unpredictable bytes that were not drawn before.
+    /// Derives new unpredictable bytes from the seed.
     fn draw(&mut self) -> [u8; 32] {
         self.draws += 1;
         HMAC::mac(self.draws.to_be_bytes(), self.seed.expose().as_bytes())
@@ -516,7 +516,7 @@ impl AuthClient {
     }
 }
 
-/// Returns bytes as text.
+/// Returns bytes in hexadecimal digits.
 fn hex(bytes: &[u8]) -> String {
     const DIGITS: &[u8; 16] = b"0123456789abcdef";
     let digit = |four: u8| char::from(DIGITS[usize::from(four)]);

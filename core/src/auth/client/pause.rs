@@ -1,4 +1,4 @@
-//! The times in which no authorization and no refresh begins.
+//! The pauses in which no authorization or no refresh begins.
 
 use core::time::Duration;
 
@@ -10,28 +10,27 @@ use super::{
 };
 use crate::{auth::authorization::RedirectError, rpc::Timestamp};
 
-/// How long no authorization with a user begins by itself after one has failed, or after the server has refused its
-/// token.
+/// The pause before the next interactive authorization after one has failed, or after the server has refused its token.
 const AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60 * 60);
 
-/// How long it is if the authorization server could not answer for the moment.
+/// The pause after a temporary error of the authorization server.
 const SHORT_AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60);
 
-/// A time in which no authorization with a user begins, and its reason.
+/// A pause in which no interactive authorization begins, and its reason.
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct AuthorizationPause {
     until: Timestamp,
     error: AuthError,
-    /// The last token that the server has refused since then. A server that serves a part of the requests to everybody
-    /// does not look at it there.
+    /// The last token that the server has refused since then. For requests that need no authorization, a server may
+    /// accept any token.
     refused: Option<TokenId>,
 }
 
-/// How long no refresh begins after the first one has failed, and at most after several.
+/// The pause after the first refresh that has failed, and the longest pause after several.
 const FIRST_PAUSE: Duration = Duration::from_secs(1);
 const LAST_PAUSE: Duration = Duration::from_secs(5 * 60);
 
-/// A time in which no refresh begins, and its reason.
+/// A pause in which no refresh begins, and its reason.
 #[cfg_attr(test, derive(Clone))]
 pub(super) struct RefreshPause {
     until: Timestamp,
@@ -40,7 +39,7 @@ pub(super) struct RefreshPause {
 }
 
 impl AuthClient {
-    /// Returns why no refresh begins now.
+    /// Returns the reason of the current pause of refreshes, if there is one.
     pub(super) fn paused_for(&self) -> Option<AuthError> {
         let pause = self.refresh_pause.as_ref().filter(|pause| self.instant < pause.until)?;
         Some(pause.error.clone())
@@ -58,13 +57,13 @@ impl AuthClient {
         self.refresh_pause = Some(RefreshPause { until: self.instant + length, length, error: error.clone() });
     }
 
-    /// Returns why no authorization with a user begins now.
+    /// Returns the reason why no interactive authorization begins now, if there is one.
     pub(super) fn refusal(&self) -> Option<AuthError> {
         let pause = self.authorization_pause.as_ref().filter(|pause| self.instant < pause.until);
         self.refusal.clone().or_else(|| pause.map(|pause| pause.error.clone()))
     }
 
-    /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
+    /// Permits interactive authorizations again, after one was refused or cancelled or has failed, or the server has
     /// refused its token.
     pub fn allow_authorization(&mut self) {
         self.refusal = None;
@@ -72,16 +71,16 @@ impl AuthClient {
         self.refresh_pause = None;
     }
 
-    /// Handles that the server has taken the token `used`: a response with a status from 200 to 299 to a request that
-    /// had it.
+    /// Handles the acceptance of the token `used` by the server: a response with a status from 200 to 299 to a request
+    /// with this token.
     pub fn handle_accepted(&mut self, used: TokenId) {
         if self.token().is_some_and(|token| token.id == used) {
             self.end_pause_after_refusal(Some(used));
         }
     }
 
-    /// Handles the acceptance of the current token by the server. It ends a pause because of a refusal, unless `used`
-    /// is the token that was refused.
+    /// Handles the acceptance of the current token by the server. This ends a pause because of a refusal, unless `used`
+    /// is the refused token.
     pub(super) fn end_pause_after_refusal(&mut self, used: Option<TokenId>) {
         self.new_until = None;
         self.authorization_pause = self
@@ -97,18 +96,17 @@ impl AuthClient {
         }
     }
 
-    /// Takes that there are tokens of an authorization.
+    /// Handles the arrival of tokens of an authorization.
     pub(super) fn handle_new_token(&mut self) {
         self.new_until = Some(self.instant + AUTHORIZATION_PAUSE);
     }
 
-    /// Returns whether the current token is one of the last authorization, and the server should take it but has not
-    /// yet.
+    /// Returns whether the current token comes from the last authorization, and the server has not accepted it yet.
     pub(super) fn is_token_new(&self, now: Now) -> bool {
         self.new_until.is_some_and(|end| self.instant < end) && !self.is_expired(now)
     }
 
-    /// Takes that the server has refused the token of an authorization.
+    /// Begins a pause because the server has refused the token of an authorization.
     pub(super) fn pause_after_refusal(&mut self) {
         self.new_until = None;
         self.authorization_pause = Some(AuthorizationPause {
@@ -118,7 +116,7 @@ impl AuthClient {
         });
     }
 
-    /// Ends the flow with an error. If the user was asked, no authorization begins for a time.
+    /// Ends the flow with an error. If the error is that of an interactive authorization, a pause begins.
     pub(super) fn fail(&mut self, error: AuthError) {
         if error.is_refusal() {
             self.refusal = Some(error.clone());
@@ -147,13 +145,13 @@ impl AuthClient {
     }
 }
 
-/// Returns how long the pause after a failed authorization is.
+/// Returns the length of the pause after a failed authorization.
 fn time(error: &AuthError) -> Option<Duration> {
     match error {
-        // Nothing was shown to the user, or the user and the authorization server have not answered.
+        // The URL was not opened, or no redirect has arrived.
         AuthError::NotAuthorizable(_) | AuthError::NotOpened(_) | AuthError::Expired | AuthError::SignedOut => None,
         AuthError::Redirect(RedirectError::Denied(error)) if error.is_temporary() => Some(SHORT_AUTHORIZATION_PAUSE),
-        // The name of the token endpoint may have another address the next time.
+        // The host of the token endpoint may be resolved to another address the next time.
         AuthError::Unavailable(_) | AuthError::Url(..) => Some(SHORT_AUTHORIZATION_PAUSE),
         _ => Some(AUTHORIZATION_PAUSE),
     }

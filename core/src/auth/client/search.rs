@@ -13,21 +13,21 @@ use crate::auth::{
 /// The most redirects of one candidate that are followed.
 const MAX_REDIRECTS: usize = 3;
 
-/// A search for a document: which candidates are left, and what came of those before.
+/// A search for a document: the remaining candidates, and the results of the earlier ones.
 #[cfg_attr(test, derive(Clone))]
 #[derive(Debug)]
 pub(super) struct Search<T> {
     left: vec::IntoIter<Candidate>,
-    /// The URL that was requested last, and how many redirects led there.
+    /// The URL that was requested last, and the number of redirects before it.
     at: Option<(Url, usize)>,
     attempts: Vec<Attempt<T, String>>,
 }
 
-/// What comes next in a search.
+/// The next step of a search.
 pub(super) enum Next<T> {
-    /// A document is requested here.
+    /// A request to this URL.
     Request(Url),
-    /// The search is over.
+    /// The search has ended.
     Over(Result<T, NotFound<String>>),
 }
 
@@ -36,7 +36,7 @@ impl<T> Search<T> {
         Self { left: candidates.into_iter(), at: None, attempts: Vec::new() }
     }
 
-    /// Goes on to the next candidate that passes the policy.
+    /// Continues with the next candidate that passes the policy.
     pub(super) fn next(&mut self, policy: &UrlPolicy) -> Next<T> {
         for candidate in self.left.by_ref() {
             match policy.check(&candidate.url) {
@@ -50,7 +50,7 @@ impl<T> Search<T> {
         Next::Over(conclude(self.attempts.drain(..)))
     }
 
-    /// Takes that the client must not connect to the host of the last request.
+    /// Handles that the policy refuses all addresses of the host of the last request.
     pub(super) fn handle_refused_address(&mut self, refused: UrlRefused, policy: &UrlPolicy) -> Next<T> {
         if let Some((url, _)) = self.at.take() {
             self.attempts.push(Attempt::Refused(format!("{url:?}: {refused}")));
@@ -58,7 +58,7 @@ impl<T> Search<T> {
         self.next(policy)
     }
 
-    /// Takes the response of the last request; `None` if there was none.
+    /// Handles the response to the last request; `None` if there was none.
     pub(super) fn handle(
         &mut self,
         response: Option<Response<'_>>,
@@ -70,7 +70,7 @@ impl<T> Search<T> {
             None => Attempt::Transient(format!("{url:?}: no response")),
             Some(Response { status: 200..=299, body, .. }) => match parse(body) {
                 Ok(found) => Attempt::Found(found),
-                // A page for every path is no document.
+                // Some servers return a page for every path.
                 Err(error @ DocumentError::NotAnObject) => Attempt::NotHere(format!("{url:?}: {error}")),
                 Err(error) => Attempt::Refused(format!("{url:?}: {error}")),
             },
@@ -96,7 +96,7 @@ impl<T> Search<T> {
     }
 }
 
-/// Returns where a redirect leads, if it is followed: an absolute URL, or a path of the same origin.
+/// Returns the target of a redirect, if it is followed: an absolute URL, or a path of the same origin.
 fn target(from: &Url, to: &str, redirects: usize, policy: &UrlPolicy) -> Result<Url, String> {
     if redirects == MAX_REDIRECTS {
         return Err("too many redirects".into());

@@ -1,4 +1,4 @@
-//! How a client gets tokens.
+//! The settings with which a client gets tokens.
 
 use alloc::string::String;
 
@@ -9,18 +9,18 @@ use crate::auth::{
     url::Url,
 };
 
-/// How a client gets tokens.
+/// The settings with which a client gets tokens.
 #[derive(Clone, Debug)]
 pub struct Settings {
-    /// Which identities the client has.
+    /// The identities of the client.
     pub identities: ClientOptions,
-    /// Which grant the client uses. Default [`GrantType::ClientCredentials`].
+    /// The grant of the client. Default [`GrantType::ClientCredentials`].
     pub grant_type: GrantType,
     /// The scopes of an authorization whose challenge names none; `None` for those of the metadata.
     pub scopes: Option<Scopes>,
-    /// Whether the client asks for the scope `offline_access` where the authorization server has it. Default false.
+    /// Whether the client requests the scope `offline_access` if the authorization server has it. Default false.
     pub offline_access: bool,
-    /// How often one request may lead to an authorization for more scopes. Default 3.
+    /// The most authorizations for more scopes that one request may cause. Default 3.
     pub step_ups: u32,
     /// The key to which tokens are bound (RFC 9449); `None` for bearer tokens only.
     pub dpop: Option<DpopKey>,
@@ -56,7 +56,7 @@ impl Settings {
 pub enum GrantType {
     /// The consent of the user, in a browser.
     AuthorizationCode {
-        /// Where the browser is sent back to: `https`, or `http` on a loopback host.
+        /// The redirect URI: `https`, or `http` on a loopback host.
         redirect_uri: Url,
     },
     /// The credentials of the client.
@@ -64,16 +64,16 @@ pub enum GrantType {
     ClientCredentials,
     /// A JWT of the workload as which the client runs. The application supplies it (RFC 7523, section 2.1).
     JwtBearer,
-    /// An identity assertion that the identity provider of an enterprise gives out for the identity token of the user,
-    /// which the application supplies (enterprise-managed authorization; RFC 8693 and RFC 7523).
+    /// An identity assertion that the identity provider of an enterprise issues in exchange for the identity token of
+    /// the user. The application supplies the identity token (enterprise-managed authorization; RFC 8693 and RFC 7523).
     IdentityAssertion(IdentityProvider),
 }
 
 /// The identity provider of an enterprise.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IdentityProvider {
-    /// Where it exchanges tokens: `https`, or `http` on a loopback host, else the authorization fails. The
-    /// [`UrlPolicy`](crate::auth::UrlPolicy) is not asked, as no document names this URL.
+    /// The token endpoint: `https`, or `http` on a loopback host, else the authorization fails. The
+    /// [`UrlPolicy`](crate::auth::UrlPolicy) does not apply, because no document names this URL.
     pub token_endpoint: Url,
     /// The identity of the client at the provider. Its issuer is that of the provider.
     pub client: ClientIdentity,

@@ -1,4 +1,4 @@
-//! The end of an authorization: what is stored is removed, and tokens are revoked.
+//! The sign-out of a client: the stored credentials are removed, and the tokens are revoked.
 
 use alloc::vec::Vec;
 use core::mem;
@@ -19,16 +19,17 @@ use crate::auth::{
 };
 
 impl AuthClient {
-    /// Forgets the tokens, at the authorization server as well if it has a revocation endpoint. No token is handed out
-    /// from now on, and requests that were refused before fail. [`error`](Self::error) says afterwards if what is
-    /// stored could not be removed.
+    /// Removes the tokens, and revokes them if the authorization server has a revocation endpoint. From this call on,
+    /// [`token`](Self::token) returns none, and requests that were refused before fail. If the stored credentials
+    /// cannot be removed, [`error`](Self::error) returns that error afterwards.
     ///
-    /// What is stored is removed first, so a process that ends meanwhile leaves no token to the next one. The tokens
-    /// are revoked after that, also if the store has failed.
+    /// The stored credentials are removed first, so that the next process finds no tokens if this one ends too early.
+    /// The tokens are revoked after that, also if the store has failed.
     pub fn sign_out(&mut self, now: Now) {
         self.set_now(now);
         self.signed_out = Some((self.flow, TokenId(self.token_id)));
-        // Tokens that are being requested are revoked after they are there, and what is being stored is removed then.
+        // Tokens that were requested are revoked after they arrive, and credentials that are being stored are removed
+        // after that.
         let is_sent = self.action.take().is_none();
         if is_sent && matches!(self.step, Step::Token(..) | Step::Storing(..)) {
             self.goal = Goal::SignOut;
@@ -37,16 +38,16 @@ impl AuthClient {
         }
     }
 
-    /// Returns whether a sign-out is under way.
+    /// Returns whether a sign-out is in progress.
     #[must_use]
     pub fn is_signing_out(&self) -> bool {
         self.is_busy() && self.goal == Goal::SignOut
     }
 
-    /// Removes what is stored.
+    /// Removes the stored credentials.
     pub(super) fn remove(&mut self) {
         if self.base.is_none() {
-            // What could not be loaded may still be there.
+            // An entry that could not be loaded may still exist.
             return self.revoke();
         }
         let (id, key, expected) = (self.next_id(), Secret::new(self.key()), self.base);
@@ -71,7 +72,7 @@ impl AuthClient {
         self.revoke();
     }
 
-    /// Takes the tokens that another process has stored meanwhile in place of those at the same issuers.
+    /// Replaces tokens by those that another process has stored for the same issuers.
     fn revoke_instead(&mut self, found: Credentials) {
         let known: Vec<_> = self.credentials.take().into_iter().chain(mem::take(&mut self.others)).collect();
         self.others = found.into_each().filter(|it| it.tokens.is_some()).collect();
@@ -89,7 +90,7 @@ impl AuthClient {
         };
         let issuer = credentials.client.issuer.clone();
         let Some(server) = self.metadata.as_ref().filter(|server| server.issuer == issuer) else {
-            // Only the server that has given out the tokens revokes them.
+            // Only the server that has issued the tokens can revoke them.
             let Ok(url) = Url::parse(&issuer) else { return self.revoke_next() };
             return self.find_named_server(&url, Vec::new(), None);
         };
@@ -104,7 +105,7 @@ impl AuthClient {
         }
     }
 
-    /// Forgets the tokens, and goes on with those of another issuer.
+    /// Drops the tokens, and continues with those of another issuer.
     pub(super) fn revoke_next(&mut self) {
         self.set_credentials(None);
         match self.others.iter().position(|other| other.tokens.is_some()) {

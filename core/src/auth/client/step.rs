@@ -1,4 +1,4 @@
-//! What is under way.
+//! The state of a flow: the action for which it waits.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 
@@ -14,13 +14,12 @@ use crate::auth::{
     url::Url,
 };
 
-/// What the steps lead to.
+/// The goal of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Goal {
-    /// To use what is stored.
+    /// To use the stored tokens.
     Use,
-    /// To get a token with a refresh token; with the grant of the settings if that is refused, unless nothing waits for
-    /// it.
+    /// To get a token with a refresh token; if that is refused and a request waits, with the grant of the settings.
     Refresh { may_ask: bool },
     /// To get a token with the grant of the settings.
     Authorize,
@@ -28,7 +27,7 @@ pub(super) enum Goal {
     SignOut,
 }
 
-/// What is under way.
+/// The state of a flow: the action for which it waits.
 #[cfg_attr(test, derive(Clone))]
 pub(super) enum Step {
     Idle,
@@ -46,14 +45,14 @@ pub(super) enum Step {
     Removing(ActionId),
 }
 
-/// What comes after credentials were stored.
+/// The continuation after credentials were stored.
 #[cfg_attr(test, derive(Clone))]
 pub(super) enum After {
-    /// Nothing: there is a token.
+    /// The flow ends with a token.
     Finish,
-    /// The user is asked for this client, which has just been registered.
+    /// The authorization of this client begins, which has just been registered.
     Ask(Box<ClientIdentity>),
-    /// The authorization begins anew, without the tokens that were refused; or the flow fails, if nothing waits for it.
+    /// An authorization begins, without the refused tokens. If no request waits, the flow fails.
     Find(OAuthError),
     /// The flow fails, since the authorization server has forgotten the client, whose registration is removed.
     FailForgotten(AuthError),
@@ -64,7 +63,7 @@ pub(super) enum After {
 pub(super) enum Issuer {
     Named {
         name: String,
-        /// The issuers that are tried next, and why the first one is not used.
+        /// The issuers that are tried next, and the reason why the first one is not used.
         others: Vec<Url>,
         failed: Option<NotFound<String>>,
     },
@@ -83,7 +82,7 @@ pub(super) struct Pending {
     pub(super) has_proof: bool,
     /// Whether this is the second attempt, with a nonce of the server.
     pub(super) is_repeated: bool,
-    /// What is signed so far: the assertion of the client, and the proof.
+    /// The signed parts: the assertion of the client, and the proof.
     pub(super) assertion: Option<Secret>,
     pub(super) proof: Option<Secret>,
 }

@@ -1,4 +1,4 @@
-//! What is stored, and how it is replaced.
+//! The exchange of credentials with the store.
 
 use alloc::{boxed::Box, string::String, vec::Vec};
 use core::mem;
@@ -12,13 +12,13 @@ use super::{
 };
 use crate::auth::{document::MAX_LEN, secret::Secret, token::TokenType};
 
-/// How often a flow overwrites what another process has stored meanwhile.
+/// The most times that a flow overwrites an entry that another process has stored in between.
 pub(super) const MAX_OVERWRITES: u32 = 3;
 
 type Found = Option<(Generation, Credentials)>;
 
 impl AuthClient {
-    /// Replaces what is in use.
+    /// Replaces the credentials in use.
     pub(super) fn set_credentials(&mut self, credentials: Option<Credentials>) {
         if credentials.as_ref().is_some_and(|credentials| credentials.tokens.is_some()) {
             self.refresh_pause = None;
@@ -27,8 +27,8 @@ impl AuthClient {
         self.token_id += 1;
     }
 
-    /// Takes what is known of this issuer into use. Tokens of another authorization server are not presented any more,
-    /// and kept.
+    /// Uses the credentials of this issuer. Tokens of another authorization server are kept, but not presented any
+    /// more.
     pub(super) fn switch_to(&mut self, issuer: &str) {
         let current = self.credentials.as_ref().map(|credentials| &*credentials.client.issuer);
         let index = self.others.iter().position(|other| other.client.issuer == issuer);
@@ -55,14 +55,14 @@ impl AuthClient {
         self.action = Some(Action::Load { id, key: Secret::new(self.key()) });
     }
 
-    /// Handles what is stored under the key; an error if it could not be loaded.
+    /// Handles the entry of the store; an error if it could not be loaded.
     pub fn handle_loaded(&mut self, id: ActionId, found: Result<Found, ()>) {
         if !matches!(self.step, Step::Loading(known) if known == id) {
             return;
         }
         let Ok(found) = found else {
             self.fail(AuthError::NotLoaded);
-            // What is in use is removed and revoked all the same. The error stays if that is not all.
+            // The credentials in use are removed and revoked nevertheless. The error stays if there may be others.
             return if self.goal == Goal::SignOut {
                 self.remove()
             };
@@ -91,11 +91,11 @@ impl AuthClient {
         }
     }
 
-    /// Handles what is stored while the user is asked. If another process has stored tokens that suffice, they are
-    /// used, and the authorization ends. At other times nothing changes.
+    /// Handles an entry that was read during an interactive authorization. If another process has stored sufficient
+    /// tokens, they are used, and the authorization ends. Without such an authorization nothing changes.
     ///
-    /// The application may read the store for this as often as it likes while [`poll_timeout`](Self::poll_timeout)
-    /// returns a time.
+    /// The application may read the store for this at any time while [`poll_timeout`](Self::poll_timeout) returns a
+    /// time.
     pub fn handle_stored_meanwhile(&mut self, found: Found) {
         if !matches!(self.step, Step::Browser(_)) || !self.adopt(found) {
             return;
@@ -108,14 +108,14 @@ impl AuthClient {
         }
     }
 
-    /// Returns whether the metadata are known of the server that refreshes the tokens.
+    /// Returns whether the metadata of the server that refreshes the tokens are known.
     fn is_refreshable(&self) -> bool {
         let issuer = self.credentials.as_ref().map(|credentials| &credentials.client.issuer);
         self.has_refresh_token() && self.metadata.as_ref().is_some_and(|server| Some(&server.issuer) == issuer)
     }
 
-    /// Takes over what another process has stored, and returns whether it is new. Tokens that could not be stored are
-    /// kept as long as the store has what it had, or has none.
+    /// Uses the entry that another process has stored, and returns whether it is new. Tokens that could not be stored
+    /// are kept as long as the entry has not changed, or has no tokens.
     fn adopt(&mut self, found: Found) -> bool {
         let generation = found.as_ref().map(|(generation, _)| *generation);
         if generation == self.base {
@@ -138,8 +138,8 @@ impl AuthClient {
         is_new
     }
 
-    /// Returns whether credentials could not be stored, and what is stored instead has no tokens. Those that the store
-    /// had and has no more were removed by another process.
+    /// Returns whether credentials could not be stored, and the stored ones have no tokens. Another process has removed
+    /// credentials that the store had earlier.
     fn outlives(&self, own: &Credentials, stored: &Credentials) -> bool {
         let issuer = &own.client.issuer;
         let is_removed = stored.client.issuer != *issuer && self.stored.contains(issuer);
@@ -152,8 +152,8 @@ impl AuthClient {
         all.filter(|it| it.tokens.is_some() && self.unsaved.contains(&it.client.issuer)).cloned().collect()
     }
 
-    /// Keeps the credentials at other issuers than that of those in use, which are stored as well if `is_stored`: those
-    /// that were found, and those that could not be stored, unless another process has tokens of their issuers.
+    /// Sets the credentials at other issuers: those of the entry, and those that could not be stored, unless another
+    /// process has tokens of their issuers. `is_stored` says whether the credentials in use are stored as well.
     fn keep_others(&mut self, all: Vec<Credentials>, unsaved: Vec<Credentials>, is_stored: bool) {
         let issuer = self.credentials.as_ref().map(|credentials| credentials.client.issuer.clone());
         self.unsaved = issuer.clone().into_iter().filter(|_| !is_stored).collect();
@@ -171,7 +171,7 @@ impl AuthClient {
                 Some(other) => *other = own.clone(),
                 // Another process has removed them.
                 None if self.stored.contains(&own.client.issuer) => continue,
-                // In front of those that are stored anyway.
+                // Before those that are stored.
                 None => self.others.insert(0, own.clone()),
             }
             if !self.unsaved.contains(&own.client.issuer) {
@@ -195,7 +195,7 @@ impl AuthClient {
         credentials
     }
 
-    /// Stores credentials, and goes on as `after` says.
+    /// Stores credentials, and continues with `after`.
     pub(super) fn store(&mut self, credentials: Option<Credentials>, after: After) {
         let (id, key, expected) = (self.next_id(), Secret::new(self.key()), self.base);
         let stored = self.to_store(credentials.as_ref()).map(Box::new);
@@ -203,7 +203,7 @@ impl AuthClient {
         self.step = Step::Storing(id, credentials.map(Box::new), after);
     }
 
-    /// Handles the reply of the store.
+    /// Handles the result of the store.
     pub fn handle_stored(&mut self, id: ActionId, reply: StoreReply) {
         match mem::replace(&mut self.step, Step::Idle) {
             Step::Storing(known, credentials, after) if known == id => {
@@ -267,14 +267,14 @@ impl AuthClient {
     ) -> bool {
         let theirs = self.part_of(found, credentials);
         let has_tokens = theirs.as_ref().is_some_and(|theirs| theirs.tokens.is_some());
-        // Tokens to which the user has just consented are newer than all others, and so are those of a refresh if
-        // another process has only found out that its own refresh token is used.
+        // The tokens of an authorization are newer than all others. Those of a refresh are newer if the other process
+        // has only removed its used refresh token.
         let is_newer = match after {
             After::Finish if self.goal == Goal::Authorize => true,
             After::Ask(_) => !has_tokens,
             After::Finish | After::Find(_) | After::FailForgotten(_) => theirs.is_some() && !has_tokens,
         };
-        // Otherwise, another process may have changed only what belongs to other issuers.
+        // Otherwise, another process may have changed only the credentials at other issuers.
         let ours = self.credentials.as_ref().filter(|ours| ours.tokens.is_some());
         is_newer || ours.is_some_and(|ours| theirs.is_some_and(|theirs| theirs.tokens == ours.tokens))
     }
@@ -294,7 +294,7 @@ impl AuthClient {
         self.store(credentials, after);
     }
 
-    /// Remembers whether what is in use is stored. What is stored has the credentials at other issuers as well.
+    /// Records whether the credentials in use are stored. A stored entry has the credentials at other issuers as well.
     fn note_stored(&mut self, is_stored: bool) {
         let issuer = self.credentials.as_ref().map(|credentials| credentials.client.issuer.clone());
         if is_stored {
@@ -305,7 +305,7 @@ impl AuthClient {
         }
     }
 
-    /// Goes on with what another process has stored meanwhile.
+    /// Continues with the entry that another process has stored.
     fn yield_to(&mut self, found: Found, after: After) {
         self.adopt(found);
         if self.token().is_none() {
@@ -316,14 +316,14 @@ impl AuthClient {
         }
     }
 
-    /// Returns what an entry has for the issuer whose credentials are written.
+    /// Returns the part of an entry for the issuer whose credentials are written.
     fn part_of(&self, found: Option<&(Generation, Credentials)>, written: Option<&Credentials>) -> Option<Credentials> {
         let issuer = written.or(self.credentials.as_ref()).map(|credentials| &*credentials.client.issuer);
         let is_it = |part: &Credentials| issuer.is_none_or(|issuer| part.client.issuer == issuer);
         found.and_then(|(_, found)| found.clone().into_each().find(is_it))
     }
 
-    /// Returns what is stored: credentials, and those of other issuers as far as there is space. The secret of a
+    /// Returns the entry to store: credentials, and those of other issuers as far as there is space. The secret of a
     /// pre-registered client is not stored.
     fn to_store(&self, credentials: Option<&Credentials>) -> Option<Credentials> {
         let issuer = credentials.map(|credentials| &*credentials.client.issuer);

@@ -8,7 +8,8 @@ use hmac_sha256::Hash;
 use super::proof::ProofError;
 use crate::auth::document::Document;
 
-/// The least and the most bytes of the modulus of an RSA key. The sender chooses the key, and a long one takes long.
+/// The least and the most bytes of the modulus of an RSA key. The sender chooses the key, and the time of a
+/// verification grows with its length.
 const RSA_LEN: core::ops::RangeInclusive<usize> = 256..=512;
 
 /// The most bytes of the exponent of an RSA key.
@@ -78,7 +79,7 @@ impl ProofPublicKey {
         }
     }
 
-    /// Returns whether signatures of an algorithm can be of this key. No key fits a symmetric algorithm, or `none`.
+    /// Returns whether the key can have signatures of an algorithm. No key fits a symmetric algorithm, or `none`.
     #[must_use]
     pub fn fits(&self, algorithm: &str) -> bool {
         match self {
@@ -93,7 +94,7 @@ impl ProofPublicKey {
     #[must_use]
     pub fn thumbprint(&self) -> String {
         let part = |bytes: &[u8]| Base64UrlUnpadded::encode_string(bytes);
-        // The members that are needed, in the order of their names and without spaces.
+        // The required members, in the order of their names and without spaces.
         let canonical = match self {
             Self::Rsa { n, e } => format!(r#"{{"e":"{}","kty":"RSA","n":"{}"}}"#, part(e), part(n)),
             Self::P256 { x, y } => format!(r#"{{"crv":"P-256","kty":"EC","x":"{}","y":"{}"}}"#, part(x), part(y)),

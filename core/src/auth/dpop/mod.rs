@@ -4,10 +4,10 @@
 //! for this request, signed with that key. A server checks it in three steps:
 //!
 //! 1. [`ProofRules::read`] compares the proof with the request, before the token is verified.
-//! 2. [`Proof::verify`] compares its key with that of the token, and has the application verify the signature.
+//! 2. [`Proof::verify`] compares its key with that of the token, and calls the application to verify the signature.
 //! 3. [`ReplayCache::admit`] accepts each proof once.
 //!
-//! Each step takes what the one before returns, so none can be left out. The time is an argument, in seconds since
+//! Each step takes the result of the step before, so none can be left out. The time is an argument, in seconds since
 //! 1970. A [`NonceKey`] needs no state either: a nonce is the authentication code of a time window.
 
 mod jwk;

@@ -25,14 +25,14 @@ impl NonceKey {
     /// The shortest window, in seconds.
     pub const MIN_WINDOW: u64 = 10;
 
-    /// Takes over a key of random bytes. A window takes two minutes.
+    /// Creates a key from random bytes. A window lasts two minutes.
     #[must_use]
     pub const fn new(key: [u8; 32]) -> Self {
         Self { key, window: 120 }
     }
 
-    /// Sets how many seconds a window takes, at least [`MIN_WINDOW`](Self::MIN_WINDOW). A nonce is valid for one to two
-    /// windows after it was issued.
+    /// Sets the length of a window in seconds, at least [`MIN_WINDOW`](Self::MIN_WINDOW). A nonce is valid for one to
+    /// two windows after it was issued.
     #[must_use]
     pub fn window(mut self, seconds: u64) -> Self {
         self.window = seconds.max(Self::MIN_WINDOW);
@@ -45,16 +45,16 @@ impl NonceKey {
         Base64UrlUnpadded::encode_string(&self.nonce(now / self.window))
     }
 
-    /// Returns whether a nonce is valid. The time that this takes says nothing about where it is wrong.
+    /// Returns whether a nonce is valid. The comparison takes constant time.
     #[must_use]
     pub fn is_valid(&self, now: u64, nonce: &str) -> bool {
         let mut bytes = [0; NUMBER_LEN + CODE_LEN];
         let Ok(bytes) = Base64UrlUnpadded::decode(nonce, &mut bytes) else { return false };
         let Some((number, _)) = bytes.split_first_chunk::<NUMBER_LEN>() else { return false };
         let (number, current) = (u64::from_be_bytes(*number), now / self.window);
-        // The code is a proof that a server has issued it: one whose clock is ahead may be in the next window.
+        // The code proves that a server has issued the nonce. A server whose clock is ahead may be in the next window.
         let is_recent = number.abs_diff(current) <= 1;
-        // Under this key, so that the comparison of two codes says nothing about either.
+        // Keyed hashes are compared, so that the time of the comparison reveals nothing about the codes.
         let blind = |nonce: &[u8]| HMAC::mac(nonce, self.key);
         is_recent && blind(bytes) == blind(&self.nonce(number))
     }

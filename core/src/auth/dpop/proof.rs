@@ -17,17 +17,17 @@ use crate::auth::{
 /// The most bytes of a proof.
 pub const MAX_PROOF: usize = 8 * 1024;
 
-/// Why a proof is not accepted. Its text is sent to the client, and contains nothing of the proof.
+/// The reason why a proof is not accepted. Its text is sent to the client, and contains no part of the proof.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum ProofError {
-    /// There is none.
+    /// The request has no proof.
     Missing,
-    /// There are several.
+    /// The request has several proofs.
     Several,
-    /// It has more than [`MAX_PROOF`] bytes.
+    /// The proof has more than [`MAX_PROOF`] bytes.
     TooLong,
-    /// It is no signed JWT, or has a member twice.
+    /// The proof is no signed JWT, or has a member twice.
     Malformed,
     /// Its type is not `dpop+jwt`.
     Type,
@@ -39,23 +39,23 @@ pub enum ProofError {
     PrivateKey,
     /// A claim is missing or has another type.
     Claim(&'static str),
-    /// It is for another method.
+    /// The proof is for another method.
     Method,
-    /// It is for another URL.
+    /// The proof is for another URL.
     Url,
-    /// It is for another token.
+    /// The proof is for another token.
     TokenHash,
-    /// It is too old, or has expired.
+    /// The proof is too old, or has expired.
     TooOld,
-    /// It is from the future.
+    /// The proof is from the future.
     TooEarly,
-    /// It has no nonce of the server that is valid.
+    /// The proof has no valid nonce of the server.
     Nonce,
     /// The token is bound to another key.
     Binding,
     /// Its signature is wrong.
     Signature,
-    /// It was accepted before.
+    /// The proof was accepted before.
     Replayed,
     /// There is no room for another proof of this principal.
     TooMany,
@@ -102,11 +102,11 @@ impl fmt::Display for ProofError {
 
 impl core::error::Error for ProofError {}
 
-/// What a server expects of proofs.
+/// The rules of a server for proofs.
 #[derive(Clone, Debug)]
 pub struct ProofRules {
     algorithms: Vec<String>,
-    /// Normalized, and without queries.
+    /// The public URLs, normalized and without queries.
     urls: Vec<String>,
     /// In seconds.
     max_age: u64,
@@ -169,10 +169,10 @@ impl ProofRules {
     }
 
     /// Reads the proof of a request with the method `method` and the access token `token`, from the values of its
-    /// `DPoP` headers. Its signature is not verified, nor its key compared with that of the token.
+    /// `DPoP` headers. It does not verify the signature, and does not compare the key with that of the token.
     ///
     /// # Errors
-    /// Returns why it is not accepted. The length is checked before anything else.
+    /// Returns the reason if it is not accepted. The length is checked before anything else.
     pub fn read<'v>(
         &self,
         now: u64,
@@ -215,7 +215,7 @@ impl ProofRules {
     }
 }
 
-/// A proof for a request, whose signature was not verified yet. Its `Debug` output does not have its text.
+/// A proof for a request, whose signature was not verified yet. Its `Debug` output does not contain the text.
 #[derive(Clone)]
 pub struct Proof {
     algorithm: String,
@@ -223,7 +223,7 @@ pub struct Proof {
     signed: String,
     signature: Vec<u8>,
     claims: Claims,
-    /// The last second at which it is accepted.
+    /// The last second at which the proof is accepted.
     last_second: u64,
 }
 
@@ -255,7 +255,7 @@ impl Proof {
             return Err(ProofError::Type);
         }
         if critical.is_there() {
-            // No extension is understood (RFC 7515, section 4.1.11).
+            // No extension is supported (RFC 7515, section 4.1.11).
             return Err(ProofError::Malformed);
         }
         let algorithm = algorithm.text().ok().flatten().ok_or(ProofError::Algorithm)?;
@@ -278,7 +278,7 @@ impl Proof {
         by_expiry.into_iter().fold(by_age, u64::min).saturating_add(leeway)
     }
 
-    /// Returns the algorithm, which is an allowed one and [fits](ProofPublicKey::fits) the key.
+    /// Returns the algorithm, which is allowed and [fits](ProofPublicKey::fits) the key.
     #[must_use]
     pub fn algorithm(&self) -> &str {
         &self.algorithm
@@ -302,8 +302,8 @@ impl Proof {
         &self.signature
     }
 
-    /// Verifies that it is signed with the key to which the token is bound, whose thumbprint is `thumbprint`.
-    /// `is_genuine` returns whether the signature is one of the key, by the algorithm. It is called at most once.
+    /// Verifies that the proof is signed with the key to which the token is bound, whose thumbprint is `thumbprint`.
+    /// `is_genuine` returns whether the signature is valid for the key and the algorithm. It is called at most once.
     ///
     /// # Errors
     /// Returns [`ProofError::Binding`] or [`ProofError::Signature`].

@@ -7,11 +7,12 @@ use hmac_sha256::Hash;
 
 use super::proof::{ProofError, VerifiedProof};
 
-/// The part of a hash by which a proof, or a principal, is known. Finding two texts with the same part takes about 2⁶⁴
+/// The part of a hash that identifies a proof or a principal. Finding two texts with the same part takes about 2⁶⁴
 /// attempts, and two such proofs concern only the owner of their key.
 type Id = [u8; 16];
 
-/// The most old proofs that are removed for each proof that is admitted. More than one, so that they become fewer.
+/// The most old proofs that are removed for each proof that is admitted. It is more than one, so that their number
+/// decreases.
 const REMOVED: usize = 16;
 
 /// The part of its share that each principal has in the reserve.
@@ -19,19 +20,17 @@ const RESERVED_PART: usize = 512;
 
 /// The proofs that were accepted and are not too old yet.
 ///
-/// An entry has a fixed size, whatever the proof contains. The entries in total are bounded, and none is forgotten
-/// before it is too old: without room a proof is refused. The entries of a principal, whatever keys it has, are bounded
-/// as well:
+/// An entry has a fixed size. The number of entries is bounded, and no entry is removed before it is too old: without
+/// room, a proof is refused. The entries of a principal are bounded as well, for all of its keys together:
 ///
 /// - Half of the entries are a **reserve**, of which each principal gets a 512th of its share at most. So a principal
-///   that sends few requests is served, whatever the others send, unless they are more than the reserve has parts:
-///   1,024 by default.
-/// - Of the **other half** a principal gets its share, and less than half of what the others have left. So a principal
-///   that fills its share locks out itself, and several together only those that need more than their parts of the
-///   reserve.
+///   that sends few requests is served, unless there are more principals than the reserve has parts: 1,024 by default.
+/// - Of the **other half** a principal gets at most its share, and less than half of the free entries. So a principal
+///   that fills its share locks out only itself. Several together lock out only those that need more than their parts
+///   of the reserve.
 ///
-/// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Those whose
-/// last second has passed once are refused also after the clock was set back.
+/// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Proofs whose
+/// last second has passed are refused also after the clock was set back.
 pub struct ReplayCache {
     /// Each proof and the last second at which it is accepted.
     seen: BTreeMap<Id, u64>,
@@ -41,9 +40,9 @@ pub struct ReplayCache {
     pub(super) old: Vec<(u64, Vec<Entry>)>,
     /// The last second whose proofs became too old.
     passed: Option<u64>,
-    /// How many proofs each principal has, by their last seconds.
+    /// The number of proofs of each principal, by their last seconds.
     pub(super) held: BTreeMap<(Id, u64), Count>,
-    /// How many proofs are not too old.
+    /// The number of proofs that are not too old.
     len: Count,
     total: usize,
     share: usize,
@@ -116,7 +115,7 @@ impl ReplayCache {
         self.remove_old();
         let second = proof.last_second;
         if second < now || self.is_old(second) {
-            // It may have been removed, if it was accepted before.
+            // If it was accepted before, its entry may have been removed.
             return Err(ProofError::TooOld);
         }
         let id = id(&[proof.thumbprint.as_bytes(), proof.id.as_bytes()]);
@@ -151,7 +150,7 @@ impl ReplayCache {
         self.passed.is_some_and(|passed| second <= passed)
     }
 
-    /// Returns how many proofs a principal has that are not too old.
+    /// Returns the number of proofs of a principal that are not too old.
     fn held_by(&self, principal: Id) -> Count {
         let first = self.passed.map_or(0, |passed| passed.saturating_add(1));
         let held = self.held.range((principal, first)..=(principal, u64::MAX));
@@ -161,7 +160,7 @@ impl ReplayCache {
         })
     }
 
-    /// Stops to count the proofs that are refused for their age.
+    /// Stops counting the proofs that are refused for their age.
     fn pass(&mut self, now: u64) {
         while let Some(entry) = self.by_second.first_entry()
             && *entry.key() < now
@@ -198,7 +197,7 @@ impl ReplayCache {
         self.len.sum()
     }
 
-    /// Returns whether there are none.
+    /// Returns whether there are no such proofs.
     #[must_use]
     pub const fn is_empty(&self) -> bool {
         self.len() == 0

@@ -402,7 +402,7 @@ fn principal_that_fills_its_share_locks_out_itself() {
 }
 
 #[test]
-fn principals_that_fill_the_list_together_do_not_lock_out_others() {
+fn principals_that_fill_the_list_lock_out_no_others() {
     // 64 entries of the reserve, at most 4 of them of one principal, and 64 others.
     let mut cache = ReplayCache::new(128, 2048);
     let mut admitted = |principal: &str, count: usize, at: u64| {
@@ -425,7 +425,7 @@ fn principals_that_fill_the_list_together_do_not_lock_out_others() {
 }
 
 #[test]
-fn default_list_serves_a_thousand_principals_beside_those_that_fill_it() {
+fn full_list_still_serves_a_thousand_principals() {
     let mut cache = ReplayCache::default();
     let mut number = 0;
     let mut admitted = |principal: &str, count: usize| {

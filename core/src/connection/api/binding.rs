@@ -167,7 +167,7 @@ impl Connection<ClientRole> {
     }
 
     /// Pauses or resumes the deadlines of all requests in the outbox, also of those that are made from now on. A
-    /// request that leaves the outbox meanwhile stays paused.
+    /// request that leaves the outbox during the pause stays paused.
     pub(crate) fn pause_unsent(&mut self, now: Timestamp, pauses: bool) {
         self.engine.calls.pause_unsent(now, pauses);
     }

@@ -6,7 +6,7 @@ use crate::{
         state::tags::CallTag,
         types::{InboundRequest, OutboundRequest, RequestState, SendError},
     },
-    rpc::{CallId, ReplyKey, State, Timestamp},
+    rpc::{CallId, EntryState, ReplyKey, Timestamp},
 };
 
 impl<E> Connection<E> {
@@ -22,9 +22,9 @@ impl<E> Connection<E> {
             since: entry.since(),
             deadline: self.engine.requests.deadline(key),
             state: match state {
-                State::Open => RequestState::Open,
-                State::Answered => RequestState::Answered,
-                State::Cancelled => RequestState::Cancelled,
+                EntryState::Open => RequestState::Open,
+                EntryState::Answered => RequestState::Answered,
+                EntryState::Cancelled => RequestState::Cancelled,
             },
         })
     }
@@ -52,7 +52,7 @@ impl<E> Connection<E> {
     /// Returns whether the peer still waits for the response to a request.
     #[must_use]
     pub fn is_open(&self, key: ReplyKey) -> bool {
-        matches!(self.engine.requests.get(key), Some((_, State::Open)))
+        matches!(self.engine.requests.get(key), Some((_, EntryState::Open)))
     }
 
     /// Sets or removes the deadline of a request of the peer. It replaces the deadline of

@@ -10,7 +10,7 @@ use crate::{
         types::{RequestOptions, SendError, TaskProgress, Writable},
     },
     protocol::{CapabilitySet, Method},
-    rpc::{CallId, ReplyKey, State, Timestamp},
+    rpc::{CallId, EntryState, ReplyKey, Timestamp},
     schema::{CreateTaskResult, Encode, JsonLine, LogMessageParams, Notification, Request},
     wire::{ErrorObject, RawJson, encode},
 };
@@ -192,7 +192,7 @@ impl<E> Connection<E> {
     /// Returns the errors of [`respond`](Self::respond).
     pub fn respond_task(&mut self, key: ReplyKey, task: &CreateTaskResult) -> Result<Option<TaskProgress>, SendError> {
         let (token, last) = match self.engine.requests.get(key) {
-            Some((entry, State::Open)) => (entry.token().cloned(), entry.tag.last_progress),
+            Some((entry, EntryState::Open)) => (entry.token().cloned(), entry.tag.last_progress),
             _ => (None, None),
         };
         self.respond(key, task)?;

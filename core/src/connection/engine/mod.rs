@@ -30,7 +30,7 @@ use crate::{
         },
     },
     protocol::{CapabilitySet, Era, MethodName, Phase, ProtocolVersion, Role},
-    rpc::{CallId, FrameOwner, Incoming, Outbox, Outgoing, Priority, ReplyKey, State, Timestamp},
+    rpc::{CallId, EntryState, FrameOwner, Incoming, Outbox, Outgoing, Priority, ReplyKey, Timestamp},
     schema::LoggingLevel,
 };
 
@@ -189,7 +189,7 @@ impl Engine {
         while let Some((key, retry)) =
             self.streams.allocated_mut().and_then(|streams| streams.release_stream.pop_front())
         {
-            if let Some((entry, State::Open)) = self.requests.get(key) {
+            if let Some((entry, EntryState::Open)) = self.requests.get(key) {
                 return Some((Route::StreamReleased { key, retry }, entry.tag.stream()));
             }
         }
@@ -293,7 +293,7 @@ impl Engine {
     /// Allows the binding to close the stream of an open legacy request. The binding must be able to open it again.
     pub(crate) fn release_stream(&mut self, key: ReplyKey, retry: Option<Duration>) {
         let waits = self.requests.get(key).is_some_and(|(entry, state)| {
-            state == State::Open && entry.tag.stream().is_some() && entry.tag.stateless.is_none()
+            state == EntryState::Open && entry.tag.stream().is_some() && entry.tag.stateless.is_none()
         });
         if waits && self.streams.release_stream.iter().all(|(known, _)| *known != key) {
             self.streams.release_stream.push_back((key, retry));

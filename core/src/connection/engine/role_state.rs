@@ -15,7 +15,7 @@ use crate::{
 
 /// The part of the state that depends on the role.
 #[derive(Clone)]
-#[expect(clippy::large_enum_variant, reason = "of servers there are many in one process, and they need all of it")]
+#[expect(clippy::large_enum_variant, reason = "a process has many servers, and each needs the large variant")]
 pub(crate) enum RoleState {
     Client {
         config: Arc<ClientConfig>,

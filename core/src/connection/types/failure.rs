@@ -105,7 +105,7 @@ impl fmt::Display for Failure {
                 "" => write!(f, "HTTP status {status}"),
                 body => write!(f, "HTTP status {status}: {body}"),
             },
-            Self::Redirected(location) => write!(f, "redirected to {location}, where this client does not go"),
+            Self::Redirected(location) => write!(f, "redirected to {location}, which the client does not follow"),
             Self::NoAnswer => f.write_str("the HTTP response does not contain a JSON-RPC response"),
             Self::TooLarge => f.write_str("the HTTP response is larger than the limit"),
             Self::NoHeader => f.write_str("an argument cannot be sent in a header"),

@@ -1,5 +1,5 @@
-//! Waiting for credentials: before a request is sent, and after the server has refused it. Deadlines are paused
-//! meanwhile.
+//! Waiting for credentials, before a request is sent and after the server has refused it. Deadlines are paused in this
+//! time.
 
 use alloc::vec::Vec;
 
@@ -16,9 +16,10 @@ impl Client {
     /// [`Action::Request`](super::Action::Request), if the credentials are not available at once.
     ///
     /// The deadlines of the message, and of the requests that wait for it, are paused until
-    /// [`handle_authentication_ended`](Self::handle_authentication_ended), a response or a failure. They go on with the
-    /// time that was left. So the driver bounds how long an authentication takes. Cancellations take effect meanwhile:
-    /// they [abort](super::Action::Abort) the exchange. The deadline of the end of a session is not paused.
+    /// [`handle_authentication_ended`](Self::handle_authentication_ended), a response or a failure. They continue with
+    /// the remaining time. So the driver has to bound the time of an authentication. Cancellations
+    /// [abort](super::Action::Abort) the exchange also in this time. The deadline of the end of a session is not
+    /// paused.
     ///
     /// After [`Action::Authenticate`](super::Action::Authenticate) they are paused without this call.
     pub fn handle_authentication_started(&mut self, now: Timestamp, exchange: ExchangeId) {

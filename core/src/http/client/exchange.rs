@@ -181,10 +181,10 @@ pub(super) struct Exchange {
     pub(super) sent_in: Option<HeaderValue>,
     /// The id of the session in the response.
     pub(super) session: Option<HeaderValue>,
-    /// When the exchange must be over.
+    /// The time at which the exchange must have ended.
     pub(super) until: Option<Timestamp>,
-    /// Since when the driver has been obtaining credentials: before the request is sent, or after it was refused.
-    /// Deadlines are paused meanwhile.
+    /// The time since which the driver obtains credentials, before the request is sent or after it was refused.
+    /// Deadlines are paused in this time.
     pub(super) authenticates_since: Option<Timestamp>,
 }
 

@@ -166,8 +166,8 @@ impl Client {
         self.no_server_stream = false;
     }
 
-    /// Returns the purpose of an exchange that is repeated now. A request whose session was lost meanwhile waits for
-    /// the next one. Other exchanges of a lost session were aborted with it.
+    /// Returns the purpose of an exchange that is repeated now. A request whose session was lost since it was sent
+    /// waits for the next one. Other exchanges of a lost session were aborted with it.
     pub(super) fn repeatable(&mut self, sent_in: Option<&HeaderValue>, purpose: Purpose) -> Option<Purpose> {
         let is_lost = sent_in.is_some() && self.session.as_ref() != sent_in;
         match purpose {

@@ -61,7 +61,7 @@ impl fmt::Debug for RequestHead {
     }
 }
 
-/// Which headers handlers get, of the requests to an endpoint.
+/// The headers of requests to an endpoint that handlers get.
 #[derive(Clone, Debug, Default)]
 pub struct ExposedHeads {
     /// `None` for all headers without credentials.

@@ -10,10 +10,11 @@ use std::{
 
 use mcp_proto::auth::{Network, Url};
 
-/// A program that ends with an error in this time has not shown the URL. Later, the user may have closed it.
+/// The time in which an exit with an error means that the program has not opened the URL. Later, the user may have
+/// closed the browser.
 const STARTUP: Duration = Duration::from_secs(5);
 
-/// A program that shows a URL to the user: it gets the URL as its last argument, and no shell is involved.
+/// A program that opens a URL for the user. The URL is its last argument, and it is started without a shell.
 #[derive(Clone)]
 pub struct Browser {
     program: OsString,
@@ -26,7 +27,7 @@ impl Browser {
     #[must_use]
     pub fn system() -> Self {
         if cfg!(windows) {
-            // No shell: `start` of `cmd.exe` would interpret the URL.
+            // Not `start` of `cmd.exe`, a shell that would interpret the URL.
             return Self::new("rundll32").arg("url.dll,FileProtocolHandler");
         }
         Self::new(if cfg!(target_os = "macos") { "open" } else { "xdg-open" })
@@ -62,7 +63,7 @@ impl Browser {
         command.stdin(Stdio::null()).stdout(Stdio::null()).stderr(Stdio::null());
         let mut child = command.spawn()?;
         let start = Instant::now();
-        // The exit status is taken in any case, so that no zombie is left.
+        // The thread waits for the exit status in any case, so that no zombie process remains.
         let wait = move || {
             if let Ok(status) = child.wait()
                 && !status.success()

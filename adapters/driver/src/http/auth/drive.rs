@@ -29,10 +29,10 @@ use crate::{
 /// The timeout of an HTTP request, with its connection and its response, and of a call of a store.
 const TIMEOUT: Duration = Duration::from_secs(30);
 
-/// How often the store is read while the user is asked.
+/// The interval at which the store is read while an authorization waits for the user.
 const STORE_INTERVAL: Duration = Duration::from_secs(3);
 
-/// Reports, when it is dropped, that no task performs actions any more.
+/// A guard that reports on drop that no task performs actions any more.
 pub(super) struct DriveGuard<R: AuthRuntime>(Option<Arc<Shared<R>>>);
 
 impl<R: AuthRuntime> DriveGuard<R> {
@@ -49,16 +49,17 @@ impl<R: AuthRuntime> Drop for DriveGuard<R> {
     }
 }
 
-/// What comes next.
+/// The next step of the task.
 enum Next {
     Action(Action),
-    /// Nothing is under way.
+    /// No flow is in progress.
     Over,
-    /// An action of which the result was lost, or a change from outside. It waits for another change.
+    /// The task waits for another change than the counted ones: the result of an action was lost, or the state changes
+    /// from outside.
     Waits(u64),
 }
 
-/// Performs actions until nothing is under way.
+/// Performs actions until no flow is in progress.
 pub(super) async fn run<R: AuthRuntime>(runtime: R, mut guard: DriveGuard<R>) {
     let Some(shared) = guard.0.clone() else { return };
     loop {
@@ -66,7 +67,7 @@ pub(super) async fn run<R: AuthRuntime>(runtime: R, mut guard: DriveGuard<R>) {
             Some(action) => Next::Action(action),
             None if state.client.is_busy() => Next::Waits(state.changes),
             None => {
-                // In the same moment: a flow that starts afterwards finds that no task performs its actions.
+                // Under the same lock, so that a later flow finds that no task performs its actions.
                 state.is_driven = false;
                 Next::Over
             }
@@ -135,13 +136,12 @@ async fn perform<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, action: A
             };
             reply.report(|client| client.handle_assertion(id, jwt.as_ref()));
         }
-        // An action that this version does not know: the flow that has asked for it does not go on.
+        // An action that this version does not know. Its flow does not continue.
         _ => {}
     }
 }
 
-/// Returns the result of a function on another thread, or an error when the time is over. The function is not
-/// interrupted.
+/// Returns the result of a function on another thread, or an error after the timeout. The function is not interrupted.
 async fn unblock_for<R: AuthRuntime, T: Send + 'static>(
     runtime: &R,
     f: impl FnOnce() -> io::Result<T> + Send + 'static,
@@ -167,7 +167,7 @@ enum Failure {
     Browser,
 }
 
-/// Reports the result of an action; when it is dropped before, with its task, that the action has failed.
+/// A reporter of the result of an action. If it is dropped without a result, it reports a failure.
 struct Reply<'a, R: AuthRuntime> {
     shared: &'a Shared<R>,
     failure: Option<Failure>,
@@ -207,12 +207,12 @@ async fn exchange<R: AuthRuntime>(
     let exchange = shared.transport.exchange(runtime, request, policy);
     let response = timeout(runtime, TIMEOUT, exchange).await;
     let mut response = response.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?;
-    // One byte more than a document has says that it is too long.
+    // One byte more than the limit shows that the document is too long.
     response.body_mut().truncate(MAX_LEN + 1);
     Ok(response)
 }
 
-/// Asks the user, until a redirect or the time ends the authorization, or a sign-out.
+/// Runs the user agent, until the authorization ends with a redirect, a timeout or a sign-out.
 async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
     let mut reply = Reply { shared, failure: Some(Failure::Browser) };
     let Some(user_agent) = shared.user_agent.clone() else {
@@ -224,7 +224,7 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
         let shared = shared.clone();
         Redirects::new(move |query| redirected(&shared, query))
     };
-    // The user agent shows a page after the redirect, so it ends by itself then.
+    // The user agent shows a page after the redirect, and ends after that.
     let mut over = pin!(shared.state.wait_for(|state| state.client.poll_timeout().is_none().then_some(())));
     let mut grace = None;
     let late = poll_fn(|cx| {
@@ -241,13 +241,13 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
     let now = shared.now();
     reply.report(|client| match authorized {
         None => client.handle_timeout(now),
-        // The user has closed it, unless a redirect has ended the authorization.
+        // The user has closed the user agent, unless a redirect has ended the authorization.
         Some(Ok(())) => client.handle_cancelled(),
         Some(Err(error)) => client.handle_not_opened(error.to_string()),
     });
 }
 
-/// Reads the store again and again while the user is asked: another process may get tokens.
+/// Reads the store at intervals while the authorization waits for the user, because another process may get tokens.
 async fn read_store<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>) {
     let (key, mut timer) = (canonical(&shared.server), runtime.timer());
     loop {

@@ -33,16 +33,16 @@ const PATH: &str = "/callback";
 /// The most bytes of the head of a request: those of a redirect, and the headers of a browser.
 const MAX_HEAD: usize = Authorization::MAX_REDIRECT + 16 * 1024;
 
-/// The most connections at a time. Browsers open some in advance. A further one closes the oldest.
+/// The most connections at a time. Browsers open some in advance. Another connection closes the oldest one.
 const MAX_CONNECTIONS: usize = 16;
 
-/// How long a connection may take to send its request, or to read the response.
+/// The timeout for reading a request from a connection, and for writing the response.
 const TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long no connection is accepted after one could not be.
+/// The pause after a connection could not be accepted.
 const ACCEPT_PAUSE: Duration = Duration::from_millis(100);
 
-/// Shows a URL to the user, and calls the function if that fails later.
+/// A function that shows a URL to the user, and calls its second argument if that fails later.
 type Open = dyn Fn(&Url, Box<dyn FnOnce(io::Error) + Send>) -> io::Result<()> + Send + Sync;
 
 /// Opens a browser, and listens for the redirect on the loopback interface.
@@ -89,7 +89,7 @@ impl Loopback {
         self
     }
 
-    /// Sets a function that takes the user to a URL, for example by printing it. It runs on a thread of its own.
+    /// Sets a function that shows a URL to the user, for example by printing it. It runs on a thread of its own.
     #[must_use]
     pub fn open_with(mut self, open: impl Fn(&Url) -> io::Result<()> + Send + Sync + 'static) -> Self {
         self.open = Arc::new(move |url, _| open(url));
@@ -107,7 +107,7 @@ impl UserAgent for Loopback {
         Box::pin(async move {
             // The thread ends when the other end is dropped.
             let (end, _alive) = wake_pair().map_err(|error| failed("the redirect cannot be waited for", &error))?;
-            // The kind of an error, and what it says.
+            // The kind and the text of an error.
             let result = Arc::new(Watched::new(None::<Result<(), (ErrorKind, String)>>));
             let (done, not_opened) = (result.clone(), result.clone());
             let cannot_open = |error: &io::Error| failed("the browser cannot be opened", error);
@@ -146,7 +146,7 @@ struct Incoming {
     until: Instant,
 }
 
-/// Serves requests until one is a redirect that ends the authorization, or the other end of `end` is closed.
+/// Serves requests until a redirect ends the authorization, or the other end of `end` is closed.
 fn serve(
     listener: &TcpListener,
     mut accept: impl FnMut() -> io::Result<TcpStream>,
@@ -154,7 +154,7 @@ fn serve(
     redirects: &Redirects,
 ) -> io::Result<()> {
     let mut connections: Vec<Incoming> = Vec::new();
-    // Until when no connection is accepted.
+    // The end of the pause in which no connection is accepted.
     let mut pause = None;
     loop {
         let now = Instant::now();
@@ -189,15 +189,15 @@ fn serve(
                 }
                 connections.push(Incoming { stream, head: Vec::new(), until: Instant::now() + TIMEOUT });
             }
-            // The peer has left.
+            // The peer has closed the connection.
             Err(error) if matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::ConnectionAborted) => {}
-            // There are too many open files, for example: the connection stays in the queue.
+            // There are too many open files, for example. The connection stays in the queue.
             Err(_) => pause = Some(Instant::now() + ACCEPT_PAUSE),
         }
     }
 }
 
-/// Waits until something can be read, but no longer than `time`. Returns what: the end, the listener if
+/// Waits until a descriptor is readable, but no longer than `time`. Returns which ones are: the end, the listener if
 /// there is one, each connection.
 fn wait(
     listener: Option<&TcpListener>,
@@ -215,13 +215,13 @@ fn wait(
     }
 }
 
-/// What has become of a connection after a read.
+/// The state of a connection after a read.
 enum Step {
-    /// More has to come.
+    /// The head is not complete.
     Waits,
     /// The head is complete, or too long.
     Head,
-    /// The peer has left.
+    /// The peer has closed the connection.
     Over,
 }
 
@@ -242,10 +242,10 @@ impl Incoming {
         }
     }
 
-    /// Answers the request, and returns whether the authorization has ended.
+    /// Responds to the request, and returns whether the authorization has ended.
     fn answer(mut self, redirects: &Redirects) -> bool {
         let (status, text, is_over) = answer_to(&self.head, redirects);
-        // The browser may be gone.
+        // The browser may have closed the connection.
         let _ = self.write(status, text);
         is_over
     }
@@ -264,7 +264,7 @@ impl Incoming {
     }
 }
 
-/// Returns the status and the text of the response, and whether the authorization has ended. The text contains nothing
+/// Returns the status and the text of the response, and whether the authorization has ended. The text contains no part
 /// of the request.
 fn answer_to(head: &[u8], redirects: &Redirects) -> (&'static str, &'static str, bool) {
     let line = head.split(|byte| *byte == b'\r').next().unwrap_or_default();
@@ -436,7 +436,7 @@ mod tests {
 
     #[cfg(unix)]
     #[test]
-    fn a_program_that_finds_no_browser_is_an_error_and_one_that_ends_well_is_none() {
+    fn browser_program_that_fails_is_an_error() {
         let url = Url::parse("https://as.example/authorize?state=canary").expect("a URL");
         let redirects = Redirects::new(|_| Redirected::Accepted);
         for status in ["3", "0"] {

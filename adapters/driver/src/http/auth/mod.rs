@@ -12,10 +12,10 @@
 //!
 //! # Network
 //!
-//! The requests of an authorization go to any origin that the metadata name. Each address to which a document leads
-//! passes [`UrlPolicy`] before the client connects to it, so they do not use a proxy, which would resolve names itself.
-//! Those of a URL in the settings, the token endpoint of an [`IdentityProvider`], are not checked. If documents of the
-//! server name other hosts in a private network, [`OAuthBuilder::policy`] permits them.
+//! The requests of an authorization go to any origin that the metadata name. The client checks each address that comes
+//! from a document with [`UrlPolicy`] before it connects. So these requests do not use a proxy, which would resolve
+//! names itself. The addresses of the token endpoint of an [`IdentityProvider`], a URL of the settings, are not
+//! checked. If documents of the server name other hosts in a private network, [`OAuthBuilder::policy`] permits them.
 
 mod browser;
 mod drive;

@@ -33,20 +33,21 @@ use crate::{
     watched::Watched,
 };
 
-/// How many tasks a request starts, one after the other, if their runtimes end. One that ends drops new tasks at once.
+/// The most tasks that a request starts, one after the other, if their runtimes end. A runtime that ends drops new
+/// tasks at once.
 const MAX_TASKS: usize = 3;
 
-/// Provides the credentials of a client with OAuth 2.1.
+/// A provider of the credentials of a client with OAuth 2.1.
 ///
 /// All requests of a client share the tokens, and so do clients that have clones of the same value. There is one
-/// refresh and one authorization at a time, and it goes on when the request that has caused it is dropped. A token that
+/// refresh and one authorization at a time, and it continues if the request that has caused it is dropped. A token that
 /// is about to expire is refreshed before it is sent.
 ///
-/// A client of another server does not connect with it: the address of the connector is that of the server, or below
-/// it. Requests to other origins fail.
+/// It is for one server: the address of the connector is that of the server, or below it. Requests to other origins
+/// fail.
 pub struct OAuth<R>(pub(super) Arc<Shared<R>>);
 
-/// What the clones of a provider share.
+/// The state that the clones of a provider share.
 pub(super) struct Shared<R> {
     pub(super) state: Watched<State>,
     epoch: Instant,
@@ -64,14 +65,14 @@ pub(super) struct Shared<R> {
 /// A function that supplies a JWT.
 pub(super) type Assertions = dyn Fn(AssertionRequest) -> BoxFuture<'static, io::Result<Secret>> + Send + Sync;
 
-/// The state machine, and who performs its actions.
+/// The state machine, and whether a task performs its actions.
 pub(super) struct State {
     pub(super) client: AuthClient,
     /// Whether a task performs the actions.
     pub(super) is_driven: bool,
-    /// Counts the changes from outside, which may have led to actions.
+    /// The number of changes from outside, which may have caused actions.
     pub(super) changes: u64,
-    /// How the last sign-out has failed.
+    /// The error of the last sign-out, if it failed.
     pub(super) sign_out_error: Option<AuthError>,
 }
 
@@ -80,8 +81,8 @@ impl State {
         self.client.is_busy()
     }
 
-    /// Returns whether the user is asked while there is a token that is newer than this one, with which a request is
-    /// sent again.
+    /// Returns whether an authorization waits for the user while there is a token that is newer than this one. A
+    /// refused request is then sent again with it.
     fn asks_for_more(&self, used: Option<TokenId>, now: Now) -> bool {
         let has_other = self.client.token().is_some_and(|token| Some(token.id) != used);
         has_other && self.client.poll_timeout().is_some() && !self.client.is_expired(now)
@@ -100,12 +101,12 @@ impl State {
 /// The header of proofs of possession (RFC 9449).
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 
-/// The header of what a server wants to have in proofs.
+/// The header with the nonce that a server requires in proofs.
 pub(super) const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// What a request was sent with.
+/// The token with which a request was sent, and its attempts.
 #[derive(Clone, Default)]
-struct Sent {
+struct SentAuth {
     token: Option<TokenId>,
     attempts: Attempts,
 }
@@ -124,10 +125,10 @@ pub struct OAuthBuilder<R> {
 }
 
 impl<R: AuthRuntime> OAuth<R> {
-    /// Begins a provider for the server at an address, which is that of the connector.
+    /// Creates a builder for the server at an address, which is that of the connector.
     ///
     /// # Errors
-    /// If it is no `http` or `https` URL.
+    /// If the address is no `http` or `https` URL.
     pub fn builder(server: &str) -> io::Result<OAuthBuilder<R>> {
         let server = Url::parse(server).map_err(|error| io::Error::new(io::ErrorKind::InvalidInput, error))?;
         Ok(OAuthBuilder {
@@ -143,20 +144,19 @@ impl<R: AuthRuntime> OAuth<R> {
         })
     }
 
-    /// Returns how the last load, refresh, authorization or sign-out has failed.
+    /// Returns the error of the last load, refresh, authorization or sign-out, if it failed.
     #[must_use]
     pub fn error(&self) -> Option<AuthError> {
         self.0.state.read(|state| state.client.error().cloned())
     }
 
-    /// Returns whether the tokens in use are stored. Those that could not be stored are used as long as the process
-    /// runs.
+    /// Returns whether the tokens in use are stored. Tokens that could not be stored are used until the process ends.
     #[must_use]
     pub fn is_stored(&self) -> bool {
         self.0.state.read(|state| state.client.is_stored())
     }
 
-    /// Lets the user be asked again, after an authorization was refused or cancelled or has failed, or the server has
+    /// Permits interactive authorizations again, after one was refused or cancelled or has failed, or the server has
     /// refused its token.
     pub fn allow_authorization(&self) {
         self.0.state.update(|state| state.client.allow_authorization());
@@ -167,18 +167,18 @@ impl<R: AuthRuntime> OAuth<R> {
         self.0.state.update(|state| state.client.handle_cancelled());
     }
 
-    /// Removes the tokens from the store, and revokes them after that if the authorization server can do that. The
-    /// future is ready after both. Dropping it stops neither.
+    /// Removes the tokens from the store, and then revokes them if the authorization server has a revocation endpoint.
+    /// The future is ready after both. Dropping it stops neither.
     ///
     /// # Errors
-    /// If there is no runtime, or what is stored could not be removed.
+    /// If there is no runtime, or the stored credentials could not be removed.
     pub async fn sign_out(&self) -> io::Result<()> {
         let now = self.0.now();
         self.0.state.update(|state| {
             state.client.sign_out(now);
             state.changes += 1;
         });
-        // A request may cause another flow right afterwards, which is not waited for.
+        // This does not wait for another flow that a request may begin afterwards.
         self.0.settle(|state| state.client.is_signing_out()).await?;
         let error = self.0.state.read(|state| state.sign_out_error.clone());
         error.map_or(Ok(()), |error| Err(io::Error::other(error)))
@@ -193,29 +193,29 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         self
     }
 
-    /// Sets where tokens are kept. Default: in memory.
+    /// Sets the store of the tokens. Default: in memory.
     #[must_use]
     pub fn store(mut self, store: impl TokenStore) -> Self {
         self.store = Arc::new(store);
         self
     }
 
-    /// Sets how the user is asked. The grant is [`GrantType::AuthorizationCode`] then, with the redirect URI of the
-    /// user agent, which is also that of a registration that has none.
+    /// Sets the user agent, and the grant to [`GrantType::AuthorizationCode`] with its redirect URI. A registration
+    /// without redirect URIs gets it as well.
     #[must_use]
     pub fn user_agent(mut self, user_agent: impl UserAgent) -> Self {
         self.user_agent = Some(Arc::new(user_agent));
         self
     }
 
-    /// Sets how the client signs its assertions.
+    /// Sets the signer of the assertions of the client.
     #[must_use]
     pub fn signer(mut self, signer: impl AssertionSigner) -> Self {
         self.signer = Some(Arc::new(signer));
         self
     }
 
-    /// Binds tokens to a key (DPoP). The settings have what this signer says of its key.
+    /// Binds tokens to the key of a signer (DPoP). Its description of the key becomes a part of the settings.
     #[must_use]
     pub fn proofs(mut self, signer: impl ProofSigner) -> Self {
         self.proofs = Some(Arc::new(signer));
@@ -240,15 +240,15 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         self
     }
 
-    /// Sets which URLs and addresses are followed. Default: the policy for the URL of the server, which takes a name
-    /// for that of a public server unless it is `localhost`.
+    /// Sets the policy for URLs and addresses. Default: the policy for the URL of the server. A server with another
+    /// name than `localhost` counts as public.
     #[must_use]
     pub fn policy(mut self, policy: UrlPolicy) -> Self {
         self.policy = Some(policy);
         self
     }
 
-    /// Builds the provider. What is stored is loaded with the first request.
+    /// Builds the provider. It loads the stored credentials with the first request.
     ///
     /// # Errors
     /// If the system has no random bytes.
@@ -289,19 +289,19 @@ impl<R: AuthRuntime> Shared<R> {
         }
     }
 
-    /// Returns when a time of the state machine is.
+    /// Converts a time of the state machine.
     pub(super) fn instant(&self, at: Timestamp) -> Instant {
         self.epoch + at.saturating_since(Timestamp::ZERO)
     }
 
-    /// Waits as long as something is under way.
+    /// Waits until a flow has ended.
     async fn settle(self: &Arc<Self>, is_under_way: impl Fn(&State) -> bool) -> io::Result<()> {
         for _ in 0..MAX_TASKS {
             self.ensure_driven()?;
             let is_over = self.state.wait_for(|state| match (is_under_way(state), state.is_driven) {
                 (false, _) => Some(true),
                 (true, true) => None,
-                // The runtime of the task has ended. The next one is on the runtime of this request.
+                // The runtime of the task has ended. The next task runs on the runtime of this request.
                 (true, false) => Some(false),
             });
             if is_over.await {
@@ -340,8 +340,8 @@ impl<R: AuthRuntime> Shared<R> {
         Ok(())
     }
 
-    /// Waits for a token if there is none yet, and refreshes one that is about to expire. While the user is asked, a
-    /// token is sent until it has expired.
+    /// Waits for a token if there is none yet, and refreshes one that is about to expire. While an authorization waits
+    /// for the user, a token is sent until it has expired.
     async fn renew(self: &Arc<Self>) -> io::Result<()> {
         // A token that has just been loaded may be about to expire as well.
         for _ in 0..2 {
@@ -368,7 +368,7 @@ impl<R: AuthRuntime> Shared<R> {
 
     /// Adds the token to a request. Returns the claims of its proof, if it needs one.
     fn add_token(&self, client: &mut AuthClient, request: &mut Request<Arc<[u8]>>) -> io::Result<Option<ProofClaims>> {
-        let mut sent = request.extensions().get::<Sent>().cloned().unwrap_or_default();
+        let mut sent = request.extensions().get::<SentAuth>().cloned().unwrap_or_default();
         let token = client.token();
         sent.token = token.as_ref().map(|token| token.id);
         if let Some(token) = token {
@@ -381,7 +381,7 @@ impl<R: AuthRuntime> Shared<R> {
         Ok(client.proof(self.now(), request.method().as_str(), &url))
     }
 
-    /// Returns whether a request goes to the origin for which the tokens are.
+    /// Returns whether a request is sent to the origin of the tokens.
     fn is_for_server(&self, uri: &Uri) -> bool {
         let (Some(scheme), Some(authority)) = (uri.scheme_str(), uri.authority()) else { return false };
         Url::parse(&format!("{scheme}://{authority}/")).is_ok_and(|url| url.is_same_origin(&self.server))
@@ -389,7 +389,7 @@ impl<R: AuthRuntime> Shared<R> {
 
     async fn challenged(self: &Arc<Self>, refusal: &mut Refusal) -> bool {
         let challenges = Challenge::parse_all(refusal.challenges.iter().map(String::as_bytes));
-        let mut sent = refusal.extensions.get::<Sent>().cloned().unwrap_or_default();
+        let mut sent = refusal.extensions.get::<SentAuth>().cloned().unwrap_or_default();
         let is_authorized = loop {
             let now = self.now();
             let verdict = self.state.update(|state| {
@@ -411,7 +411,7 @@ impl<R: AuthRuntime> Shared<R> {
     }
 }
 
-/// Returns a header value that is not shown.
+/// Returns a header value that is marked as sensitive.
 fn secret_value(text: &str) -> io::Result<HeaderValue> {
     let invalid = |_| io::Error::new(io::ErrorKind::InvalidData, "the token is no header value");
     let mut value = HeaderValue::try_from(text).map_err(invalid)?;
@@ -431,7 +431,7 @@ impl<R: AuthRuntime> AuthProvider for OAuth<R> {
 
     fn handle_response(&self, head: &Parts, extensions: &Extensions) {
         if head.status.is_success()
-            && let Some(token) = extensions.get::<Sent>().and_then(|sent| sent.token)
+            && let Some(token) = extensions.get::<SentAuth>().and_then(|sent| sent.token)
         {
             self.0.state.update(|state| state.client.handle_accepted(token));
         }

@@ -7,7 +7,7 @@ use mcp_proto::auth::{
     client::{AssertionClaims, AssertionKind, DpopKey, ProofClaims},
 };
 
-/// Signs the assertions of a client that authenticates with `private_key_jwt` (RFC 7523, section 3).
+/// A signer of the assertions of a client that authenticates with `private_key_jwt` (RFC 7523, section 3).
 pub trait AssertionSigner: Send + Sync + 'static {
     /// Signs claims and returns the JWT. It must not block for long.
     ///
@@ -16,9 +16,9 @@ pub trait AssertionSigner: Send + Sync + 'static {
     fn sign(&self, claims: &AssertionClaims) -> io::Result<Secret>;
 }
 
-/// Signs proofs of possession (RFC 9449).
+/// A signer of proofs of possession (RFC 9449).
 ///
-/// Stored tokens are bound to the key: with another one they are not used.
+/// Stored tokens are bound to the key, and are not used with another one.
 pub trait ProofSigner: Send + Sync + 'static {
     /// Describes the key.
     fn key(&self) -> DpopKey;
@@ -30,11 +30,11 @@ pub trait ProofSigner: Send + Sync + 'static {
     fn sign(&self, claims: &ProofClaims) -> io::Result<Secret>;
 }
 
-/// A request for a JWT of the application.
+/// The parameters of a JWT that the application supplies.
 #[derive(Clone, Debug)]
 #[non_exhaustive]
 pub struct AssertionRequest {
-    /// What kind of JWT it is.
+    /// The kind of the JWT.
     pub kind: AssertionKind,
     /// The issuer of the authorization server. It is the audience of the JWT of a workload.
     pub audience: String,

@@ -1,4 +1,4 @@
-//! Keys of clients, and what they sign (RFC 7515, RFC 7523, RFC 9449).
+//! Private keys of clients, for assertions and proofs (RFC 7515, RFC 7523, RFC 9449).
 
 use std::{fmt, io};
 
@@ -20,7 +20,7 @@ use crate::http::auth::signer::{AssertionSigner, ProofSigner};
 /// The private key of a client, which signs its assertions.
 pub struct SigningKey {
     key: Key,
-    /// The identifier of the key, where the authorization server knows several.
+    /// The identifier of the key, for authorization servers that know several.
     id: Option<String>,
 }
 
@@ -29,13 +29,13 @@ enum Key {
     Rs256(RsaKeyPair),
 }
 
-/// Why a key is not used.
+/// The reason why a key cannot be used.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeyError {
-    /// It is no PKCS#8 key in PEM.
+    /// The text is no PKCS#8 key in PEM.
     Pem,
-    /// It is no key of the algorithm, or too short.
+    /// The key does not fit the algorithm, or is too short.
     Key,
     /// The system has no random bytes.
     Random,
@@ -54,10 +54,10 @@ impl fmt::Display for KeyError {
 impl std::error::Error for KeyError {}
 
 impl SigningKey {
-    /// Reads a key on the curve P-256, for the algorithm `ES256`.
+    /// Reads a key on the curve P-256 in PEM (PKCS#8), for the algorithm `ES256`.
     ///
     /// # Errors
-    /// If it is none, in PEM (PKCS#8).
+    /// If `pem` is no such key.
     pub fn es256(pem: &str) -> Result<Self, KeyError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| KeyError::Pem)?;
         let (der, random) = (der.secret_pkcs8_der(), SystemRandom::new());
@@ -65,10 +65,10 @@ impl SigningKey {
         Ok(Self { key: Key::Es256(key.map_err(|_| KeyError::Key)?), id: None })
     }
 
-    /// Reads an RSA key of 2048 bits or more, for the algorithm `RS256`.
+    /// Reads an RSA key of at least 2,048 bits in PEM (PKCS#8), for the algorithm `RS256`.
     ///
     /// # Errors
-    /// If it is none, in PEM (PKCS#8).
+    /// If `pem` is no such key.
     pub fn rs256(pem: &str) -> Result<Self, KeyError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| KeyError::Pem)?;
         let key = RsaKeyPair::from_pkcs8(der.secret_pkcs8_der()).map_err(|_| KeyError::Key)?;
@@ -130,7 +130,7 @@ pub struct ProofKey {
 }
 
 impl ProofKey {
-    /// Generates a key. Tokens that are stored cannot be used after the process has ended.
+    /// Generates a key. Stored tokens cannot be used any more after the process has ended.
     ///
     /// # Errors
     /// If the system has no random bytes.
@@ -140,16 +140,16 @@ impl ProofKey {
         Self::from_pkcs8(pkcs8.map_err(|_| KeyError::Random)?.as_ref())
     }
 
-    /// Reads a key on the curve P-256.
+    /// Reads a key on the curve P-256 in PEM (PKCS#8).
     ///
     /// # Errors
-    /// If it is none, in PEM (PKCS#8).
+    /// If `pem` is no such key.
     pub fn es256(pem: &str) -> Result<Self, KeyError> {
         let der = PrivatePkcs8KeyDer::from_pem_slice(pem.as_bytes()).map_err(|_| KeyError::Pem)?;
         Self::from_pkcs8(der.secret_pkcs8_der())
     }
 
-    /// Refuses tokens that are not bound to the key. Otherwise they are taken from servers without DPoP.
+    /// Refuses tokens that are not bound to the key. Otherwise they are accepted from servers without DPoP.
     #[must_use]
     pub const fn required(mut self) -> Self {
         self.description.is_required = true;

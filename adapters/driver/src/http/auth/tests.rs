@@ -106,7 +106,7 @@ struct ServerState {
     tokens: Watched<(usize, usize)>,
     /// The status and the body of token responses instead of new tokens.
     failure: Mutex<Option<(StatusCode, Value)>>,
-    /// Why no address is connected to.
+    /// The reason why the client connects to no address.
     refused: Mutex<Option<UrlRefused>>,
 }
 

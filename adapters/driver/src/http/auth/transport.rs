@@ -7,16 +7,16 @@ use mcp_proto::auth::{UrlPolicy, client::Request};
 
 use crate::{http::client::BoxFuture, runtime::Runtime};
 
-/// Sends the requests of an authorization, to any origin.
+/// An HTTP client for the requests of an authorization, to any origin.
 ///
-/// It follows no redirects, and reads at most [`MAX_LEN`](mcp_proto::auth::document::MAX_LEN) bytes of a body and one
-/// more. It calls [`UrlPolicy::check_address`] before it connects to an address, unless the request
-/// [is configured](Request::is_configured). The caller limits the time.
+/// It follows no redirects, and reads at most one byte more than [`MAX_LEN`](mcp_proto::auth::document::MAX_LEN) of a
+/// body. It calls [`UrlPolicy::check_address`] before it connects to an address, unless the request [is
+/// configured](Request::is_configured). The caller limits the time.
 pub trait AuthTransport<R>: Send + Sync + 'static {
     /// Sends a request and returns its response.
     ///
-    /// If the policy allows none of the addresses, the error is made of the [`UrlRefused`], with [`io::Error::new`]. It
-    /// is then the cause of the error of the authorization.
+    /// If the policy allows none of the addresses, the error wraps the [`UrlRefused`] with [`io::Error::new`], which
+    /// becomes the cause of the error of the authorization.
     ///
     /// [`UrlRefused`]: mcp_proto::auth::UrlRefused
     fn exchange(
@@ -33,10 +33,10 @@ pub trait AuthRuntime: Runtime {
     fn transport() -> Arc<dyn AuthTransport<Self>>;
 
     /// Returns the runtime for the actions of a load, refresh, authorization or sign-out: the current one. `last` is
-    /// that of the one before, which is used again by a runtime that would begin anew.
+    /// the runtime of the previous flow. A runtime that would start new threads returns it.
     ///
     /// # Errors
-    /// If there is none.
+    /// If there is no runtime.
     fn for_flow(last: Option<Self>) -> io::Result<Self> {
         drop(last);
         Self::current()

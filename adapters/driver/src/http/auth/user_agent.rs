@@ -1,4 +1,4 @@
-//! User agents: how an authorization URL is shown, and its redirect received.
+//! User agents, which show an authorization URL to the user and receive its redirect.
 
 use std::{
     fmt,
@@ -11,14 +11,14 @@ use mcp_proto::auth::Url;
 
 use crate::http::client::BoxFuture;
 
-/// Shows authorization URLs to the user, and receives the redirects.
+/// A user agent: it shows authorization URLs to the user, and receives the redirects.
 pub trait UserAgent: Send + Sync + 'static {
     /// Returns the redirect URI of the client.
     fn redirect_uri(&self) -> &Url;
 
-    /// Shows `url` to the user, and passes on each redirect until one ends the authorization.
+    /// Shows `url` to the user, and passes each redirect to `redirects` until one ends the authorization.
     ///
-    /// The future is dropped when the authorization has ended otherwise, for example because it has expired.
+    /// The future is dropped if the authorization ends in another way, for example because it expires.
     ///
     /// # Errors
     /// If the URL cannot be shown. The requests that wait then fail with [`AuthError::NotOpened`], and later ones begin
@@ -30,10 +30,10 @@ pub trait UserAgent: Send + Sync + 'static {
     fn authorize(&self, url: Url, redirects: Redirects) -> BoxFuture<'static, io::Result<()>>;
 }
 
-/// What a redirect means for its authorization.
+/// The effect of a redirect on its authorization.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Redirected {
-    /// The authorization goes on with the code of the redirect.
+    /// The authorization continues with the code of the redirect.
     Accepted,
     /// The redirect has ended the authorization: it was denied, or has expired.
     Refused,
@@ -41,7 +41,7 @@ pub enum Redirected {
     Ignored,
 }
 
-/// Takes the redirects of one authorization.
+/// The receiver of the redirects of one authorization.
 #[derive(Clone)]
 pub struct Redirects(Arc<dyn Fn(&str) -> Redirected + Send + Sync>);
 
@@ -63,7 +63,7 @@ impl fmt::Debug for Redirects {
     }
 }
 
-/// A function that takes the user to a URL and returns the query of the redirect.
+/// A user agent without a browser: a function that shows a URL and returns the query of the redirect.
 pub struct Headless<F> {
     redirect_uri: Url,
     authorize: F,

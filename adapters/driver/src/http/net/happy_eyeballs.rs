@@ -146,7 +146,7 @@ pub(super) mod tests {
     impl ConnectRuntime for TestRuntime {
         type Stream = MockStream;
 
-        /// Never connects to port 1, is refused by port 2, and connects to all others.
+        /// Connects to all ports except 1, which never responds, and 2, which refuses.
         async fn connect(address: SocketAddr) -> io::Result<MockStream> {
             CONNECTS.set(CONNECTS.get() + 1);
             match address.port() {

@@ -13,9 +13,9 @@ use super::{
 pub(super) struct ClaimRules<'a> {
     pub(super) issuer: &'a str,
     pub(super) audiences: &'a [String],
-    /// How far the clocks of the servers may differ.
+    /// The most by which the clocks of the servers may differ.
     pub(super) leeway: Duration,
-    /// Whether `iss` and `exp` must be there. An authorization server that responds about a token may leave them out.
+    /// Whether `iss` and `exp` are required. The response of an introspection may omit them.
     pub(super) requires_issuer_and_expiry: bool,
 }
 
@@ -23,7 +23,7 @@ impl ClaimRules<'_> {
     /// Checks issuer, audience, times and binding, and returns the token. Its expiry has the leeway added.
     ///
     /// # Errors
-    /// Returns [`TokenError::Malformed`] if a claim is there twice, and otherwise what is wrong with the token.
+    /// Returns [`TokenError::Malformed`] if a claim occurs twice, and otherwise the reason why the token is refused.
     pub(super) fn check(&self, claims: Json, now: SystemTime) -> Result<AccessToken, TokenError> {
         let names = ["iss", "aud", "exp", "nbf", "sub", "client_id", "scope", "cnf"];
         let [issuer, audience, expires, begins, subject, client, scope, key] =
@@ -66,8 +66,8 @@ impl ClaimRules<'_> {
     }
 }
 
-/// Reads the binding of a token (RFC 7800). That to the key of proofs is returned (RFC 9449, section 6). A token with
-/// another one, or with another one besides, is refused: it would not be checked.
+/// Reads the binding of a token (RFC 7800), and returns the thumbprint of the key of its proofs (RFC 9449, section 6).
+/// A token with any other binding is refused, because that would not be checked.
 fn key_thumbprint(binding: &Member) -> Result<Option<String>, TokenError> {
     /// The characters of a hash with SHA-256.
     const LEN: usize = 43;

@@ -18,7 +18,7 @@ use super::{
 /// Accepts access tokens that are bound to a key of the client (DPoP, RFC 9449), for
 /// [`ResourceServer::dpop`](super::ResourceServer::dpop).
 ///
-/// Such a token is of no use without the key: each request carries a proof that is signed with it, for this method,
+/// Such a token cannot be used without the key: each request has a proof that is signed with the key, for this method,
 /// this URL and this token. A proof is accepted once, and for 60 seconds with clocks that differ by at most 30 seconds.
 /// Proofs are compared with the public URL of the server, never with that of the request.
 #[derive(Clone, Debug)]
@@ -72,23 +72,23 @@ impl Dpop {
         self
     }
 
-    /// Sets how long after its creation a proof is accepted, in whole seconds. Default 60 seconds, at most an hour.
+    /// Sets the time after its creation in which a proof is accepted, in whole seconds. Default 60 seconds, at most an
+    /// hour.
     #[must_use]
     pub const fn max_age(mut self, age: Duration) -> Self {
         self.max_age = age;
         self
     }
 
-    /// Sets by how much the clocks of clients may differ, in whole seconds. Default 30 seconds, at most an hour.
+    /// Sets the most by which the clocks of clients may differ, in whole seconds. Default 30 seconds, at most an hour.
     #[must_use]
     pub const fn leeway(mut self, leeway: Duration) -> Self {
         self.leeway = leeway;
         self
     }
 
-    /// Requires a nonce of this server in each proof, so that no proof can be made in advance. Processes that serve the
-    /// same URL share the key. A client gets the nonce with each response 401, and with each
-    /// response to a request with a proof.
+    /// Requires a nonce of this server in each proof, so that clients cannot create proofs in advance. Processes that
+    /// serve the same URL share the key. Each response 401 has the nonce, and each response to a request with a proof.
     #[must_use]
     pub fn nonces(mut self, key: NonceKey) -> Self {
         self.nonces = Some(key);
@@ -105,17 +105,18 @@ impl Dpop {
         Ok(self.nonces(NonceKey::new(key)))
     }
 
-    /// Sets how many proofs are kept at most, in total and of each principal: [`ReplayCache::new`]. A request beyond it
-    /// is answered with 429. Default 262,144, and 65,536 of a principal, which can send 546 requests per second while
-    /// no other is busy. With a longer [age](Self::max_age) it is less in proportion. Half of the list is a reserve, of
-    /// which each principal gets a 512th of its share: 128 proofs, or a request per second, for 1,024 principals.
+    /// Sets the most proofs that are kept, in total and of each principal: see [`ReplayCache::new`]. The response to a
+    /// request beyond the limit is 429. The default is 262,144, and 65,536 of a principal, which can send 546 requests
+    /// per second while no other is busy. With a longer [age](Self::max_age) the rate is lower in proportion. Half of
+    /// the list is a reserve, of which each principal gets a 512th of its share: 128 proofs, or a request per second,
+    /// for 1,024 principals.
     #[must_use]
     pub const fn replay_limits(mut self, total: usize, share: usize) -> Self {
         self.replays = (total, share);
         self
     }
 
-    /// Returns what checks the proofs, and the metadata that declares them.
+    /// Returns the checker of the proofs, and the metadata with their algorithms.
     pub(super) fn apply(self, metadata: ResourceMetadata) -> (ResourceMetadata, Proofs) {
         let names = || self.algorithms.iter().map(|algorithm| algorithm.name());
         let rules = ProofRules::new(metadata.url(), names());

@@ -1,4 +1,4 @@
-//! Access tokens that only their authorization server understands: token introspection (RFC 7662).
+//! Token introspection (RFC 7662), for access tokens that only their authorization server can verify.
 
 #[cfg(test)]
 mod tests;
@@ -26,27 +26,27 @@ use crate::{http::fetch::HttpFetch, sync::lock};
 /// The most bytes of a response.
 const MAX_LEN: usize = 64 * 1024;
 
-/// The most tokens whose responses are kept: so many that are active, and as many that are not.
+/// The most tokens whose responses are cached: this number of active tokens, and the same number of inactive ones.
 const MAX_CACHED: usize = 1024;
 
-/// The most bytes of a response that is kept.
+/// The most bytes of a response that is cached.
 const MAX_CACHED_LEN: usize = 8 * 1024;
 
-/// The longest time that can be set.
+/// The longest time to live that can be set.
 const MAX_CACHE_TTL: Duration = Duration::from_secs(60 * 60);
 
-/// How long it is kept that a token is refused. Those who send one again and again cause no more work.
+/// The time to live of refusals. Repeated requests with a refused token cause no further introspection.
 const NEGATIVE_CACHE_TTL: Duration = Duration::from_secs(5);
 
-/// The most tokens that are looked up at the same time.
+/// The most tokens that are introspected at the same time.
 const MAX_LOOKUPS: usize = 32;
 
 /// Verifies access tokens by requests to their authorization server.
 ///
-/// The response about an active token is kept for a short time, and not longer than the token is valid. That a token is
-/// refused is kept for five seconds. Requests with the same token wait for one response. At most 32 tokens are
-/// introspected at the same time; requests with others wait. Responses of more than 8 KiB are not kept. A token that
-/// names another audience than this server, or none, is refused.
+/// The response about an active token is cached for a short time, and not longer than the token is valid. A refusal is
+/// cached for five seconds. Responses of more than 8 KiB are not cached. Requests with the same token wait for one
+/// response. At most 32 tokens are introspected at the same time, and requests with other tokens wait. A token with
+/// another audience than this server, or without one, is refused.
 #[derive(Clone)]
 pub struct IntrospectionVerifier(Arc<Inner>);
 
@@ -58,14 +58,14 @@ struct Inner {
     client: Box<dyn HttpFetch>,
     cache_ttl: Duration,
     state: Mutex<State>,
-    /// Requests that wait until fewer tokens are looked up.
+    /// Requests that wait for a free lookup.
     waiting: WaitQueue,
     now: fn() -> (Instant, SystemTime),
 }
 
 type Verified = Result<AccessToken, TokenError>;
 
-/// The hash of a token: a token itself is not kept.
+/// The hash of a token. Tokens themselves are not stored.
 type Id = [u8; 32];
 
 #[derive(Default)]
@@ -82,14 +82,14 @@ struct Lookup {
     result: Mutex<Option<Verified>>,
 }
 
-/// A lookup without a result, and how many requests wait for it.
+/// A lookup without a result, and the number of requests that wait for it.
 #[derive(Default)]
 struct Waiters {
     lookup: Arc<Lookup>,
     count: usize,
 }
 
-/// A request that waits for a lookup. The lookup is cancelled with the last one.
+/// A request that waits for a lookup. Dropping the last one cancels the lookup.
 struct Waiter<'a> {
     inner: &'a Inner,
     id: Id,
@@ -114,7 +114,7 @@ impl Drop for Waiter<'_> {
     }
 }
 
-/// Results for tokens, each for a time.
+/// A cache of results by token, each with its expiry.
 struct Cache<T>(BTreeMap<Id, (Instant, T)>);
 
 impl<T> Default for Cache<T> {
@@ -143,18 +143,18 @@ impl<T: Clone> Cache<T> {
     }
 }
 
-/// The state of a token when a request with it comes.
+/// The state of a token when a request with it arrives.
 enum Found<'a> {
     Known(Verified),
     Lookup(Waiter<'a>),
 }
 
 impl IntrospectionVerifier {
-    /// Creates a verifier that introspects tokens of `issuer` for `resource` at `url`. This server authenticates
-    /// itself there with a client id and a secret (`client_secret_basic`).
+    /// Creates a verifier that introspects tokens of `issuer` for `resource` at `url`. This server authenticates there
+    /// with a client id and a secret (`client_secret_basic`).
     ///
     /// # Errors
-    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    /// If `url` is neither an `https` URL nor an `http` URL on the loopback interface.
     pub fn new(
         url: &str,
         (issuer, resource): (&str, &str),
@@ -174,8 +174,8 @@ impl IntrospectionVerifier {
         })))
     }
 
-    /// Sets how long a response is kept at most. A revoked token is accepted for that long. Default 30 seconds, at most
-    /// an hour.
+    /// Sets the longest time for which a response is cached. A revoked token is accepted until then. Default 30
+    /// seconds, at most an hour.
     ///
     /// # Panics
     /// If the verifier was cloned before.
@@ -193,7 +193,7 @@ impl IntrospectionVerifier {
 impl Inner {
     async fn verify(self: &Arc<Self>, token: Secret) -> Verified {
         let id = token.sha256();
-        // Tokens in the cache do not wait for others.
+        // Requests with a cached token do not wait for other tokens.
         if let Some(known) = self.known(&mut lock(&self.state), &id) {
             return known;
         }
@@ -242,7 +242,7 @@ impl Inner {
         Some(Found::Lookup(Waiter { inner: self, id, lookup: waiters.lookup.clone() }))
     }
 
-    /// Sets the result of a lookup. Requests that come later begin a new one, unless the result is kept.
+    /// Sets the result of a lookup. Later requests begin a new lookup, unless the result is cached.
     fn finish(&self, id: Id, lookup: &Arc<Lookup>, verified: Verified) {
         let mut state = lock(&self.state);
         *lock(&lookup.result) = Some(verified);
@@ -253,7 +253,7 @@ impl Inner {
         }
     }
 
-    /// Keeps the response to a lookup that began at this time.
+    /// Caches the response to a lookup that began at this time.
     fn cache(
         &self,
         id: Id,
@@ -322,10 +322,10 @@ impl Inner {
             leeway: LEEWAY,
             requires_issuer_and_expiry: false,
         };
-        // A malformed response is no fault of the token.
+        // For a malformed response, the token is not refused.
         let token = rules.check(claims, (self.now)().1);
         let token = token.map_err(|why| if why == TokenError::Malformed { malformed() } else { why })?;
-        // To which key it is bound is not known otherwise.
+        // Otherwise the key to which it is bound is unknown.
         if is_bound && token.key_thumbprint.is_none() { Err(TokenError::Claim("cnf")) } else { Ok(token) }
     }
 }

@@ -5,17 +5,17 @@ use mcp_proto::wire::{Json, RawJson};
 /// The value of a member that an object may have.
 pub(super) struct Member(Option<Json>);
 
-/// The member has another type, or is there twice.
+/// The error for a member that has another type, or occurs twice.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Invalid;
 
-/// Reads an object; `None` if the bytes are none.
+/// Reads an object; `None` if the bytes are no object.
 pub(super) fn object(bytes: &[u8]) -> Option<Json> {
     let text = std::str::from_utf8(bytes).ok()?;
     Json::parse(text).ok().filter(Json::is_object)
 }
 
-/// Finds members in one pass. Each of them may be there once.
+/// Finds members in one pass. Each of them may occur once.
 pub(super) fn members<const N: usize>(object: &Json, names: [&str; N]) -> Result<[Member; N], Invalid> {
     let mut values = [const { Member(None) }; N];
     let is_sole = RawJson::from(object).all_members(|found, value| {

@@ -34,14 +34,17 @@ pub use jwt::{Algorithm, JwtVerifier, KeySet, KeySetError, KeySource};
 use proofs::Proofs;
 pub use verifier::{AccessToken, TokenError, TokenVerifier};
 
-/// A protected server: it accepts requests with valid access tokens, and publishes where clients get these.
+/// A protected server: it accepts requests with valid access tokens, and publishes the metadata with which clients get
+/// tokens.
 ///
-/// An endpoint checks the token of each request before it does anything else for it. A request without a valid token
-/// gets a challenge: 401, 403 for lack of scope, or 400 if it is malformed. Its body is not read. The caller of other
-/// requests is the subject of the token: handlers find it in their context, and sessions belong to it. The token itself
-/// is not passed on.
+/// An endpoint checks the token of each request first. A request without a valid token gets a challenge: 401, 403 if
+/// scopes are missing, or 400 if the header is malformed. Its body is not read. The caller of other requests is the
+/// subject of the token: handlers find it in their context, and sessions belong to it. The token itself is not passed
+/// on.
 ///
 /// The endpoint also serves the metadata document, without a token.
+#[doc(alias = "auth")]
+#[doc(alias = "bearer")]
 #[derive(Clone)]
 pub struct ResourceServer {
     inner: Arc<Inner>,
@@ -55,7 +58,7 @@ struct Inner {
     paths: Vec<String>,
     document: Vec<u8>,
     verifier: Box<dyn TokenVerifier>,
-    /// What checks the tokens that are bound to a key, if these are accepted.
+    /// The checker of proofs, if tokens that are bound to a key are accepted.
     proofs: Option<Proofs>,
 }
 
@@ -67,13 +70,13 @@ impl ResourceServer {
     /// as its sender chooses it.
     ///
     /// # Errors
-    /// If one of the two is no `http` or `https` URL.
+    /// If `url` or `issuer` is no `http` or `https` URL.
     pub fn new(url: &str, issuer: &str, verifier: impl TokenVerifier) -> Result<Self, UrlError> {
         Ok(Self::of(ResourceMetadata::new(Url::parse(url)?, Url::parse(issuer)?), verifier))
     }
 
     /// Protects a server with this metadata: its name, its scopes, and several authorization servers, for example. A
-    /// token of another issuer than these is refused, whatever the verifier returns.
+    /// token of any other issuer is refused, also if the verifier accepts it.
     #[must_use]
     pub fn of(metadata: ResourceMetadata, verifier: impl TokenVerifier) -> Self {
         let (paths, document) = (metadata.paths().collect(), metadata.document());
@@ -81,7 +84,7 @@ impl ResourceServer {
         Self { inner, on_token_error: None }
     }
 
-    /// Accepts tokens that are bound to a key, each with a proof of that key. Without it, they are refused.
+    /// Accepts tokens that are bound to a key, each with a proof of that key. Without this setting, they are refused.
     ///
     /// # Panics
     /// If the server was cloned before.
@@ -138,7 +141,7 @@ impl ResourceServer {
     /// Determines the sender of a request by its access token. `now` is the clock of the sessions.
     ///
     /// # Errors
-    /// Returns the response if tokens cannot be verified.
+    /// Returns the response if the token cannot be verified.
     pub(super) async fn caller(&self, head: &Parts, now: impl Fn() -> Timestamp) -> Result<Caller, Box<HttpResponse>> {
         let values = head.headers.get_all(header::AUTHORIZATION).iter().map(HeaderValue::as_bytes);
         let found = match &self.inner.proofs {
@@ -180,11 +183,11 @@ impl ResourceServer {
         if scheme != TokenScheme::Dpop && self.metadata().has_proofs_only() {
             return Err(TokenError::Refused("a token that is bound to a key is needed, with a proof").into());
         }
-        // What can be refused without a signature is refused first.
+        // The checks without a signature come first.
         let proofs = self.inner.proofs.as_ref().filter(|_| scheme == TokenScheme::Dpop);
         let proof = proofs.map(|proofs| proofs.read(head, token).map(|proof| (proofs, proof))).transpose()?;
         let token = self.inner.verifier.verify(token).await?;
-        // A verifier with a cache may not have compared it.
+        // A verifier with a cache may not have checked the time.
         let left = |at: SystemTime| at.duration_since(SystemTime::now()).map_err(|_| TokenError::Expired);
         let left = token.expires.map(left).transpose()?;
         if !self.metadata().issuers().iter().any(|issuer| issuer.as_str() == token.issuer) {
@@ -216,8 +219,8 @@ impl ResourceServer {
         Proofs::are_in(headers)
     }
 
-    /// Returns the nonce for the next proof of the sender of a request, if the response has one: a header. It is that
-    /// of now, so it is fetched when the response is ready.
+    /// Returns the header with the nonce for the next proof of the client, if the response has one. The caller calls it
+    /// when the response is ready, because the nonce depends on the time.
     pub(super) fn nonce(&self, has_proof: bool, status: StatusCode) -> Option<(HeaderName, HeaderValue)> {
         let proofs = self.inner.proofs.as_ref()?;
         if has_proof || status == StatusCode::UNAUTHORIZED { proofs.nonce() } else { None }
@@ -243,7 +246,7 @@ impl ResourceServer {
     }
 }
 
-/// Creates the response to a request that can be sent again after some seconds.
+/// Creates the response to a request that the client can send again after some seconds.
 fn again_later(status: StatusCode, seconds: &'static str) -> Box<HttpResponse> {
     let mut answer = Response::new(Vec::new());
     *answer.status_mut() = status;
@@ -259,12 +262,12 @@ fn secure_url(text: &str) -> Result<Url, UrlError> {
     if is_secure { Ok(url) } else { Err(UrlError::Insecure) }
 }
 
-/// Converts a challenge. All its parts were checked when it was made, so it is a value.
+/// Converts a challenge to a header value. Its parts were checked when it was created.
 fn header_value(challenge: String) -> HeaderValue {
     HeaderValue::try_from(challenge).unwrap_or_else(|_| HeaderValue::from_static("Bearer"))
 }
 
-/// Why a request with a token has no caller.
+/// The reason why a request with a token has no caller.
 enum VerifyError {
     /// The client has to get a token with more scopes.
     Bearer(BearerError),

@@ -15,11 +15,11 @@ use mcp_proto::auth::{
 
 use crate::sync::lock;
 
-/// The header of a proof, and that of the nonce for the next one.
+/// The header of a proof, and the header of the nonce for the next one.
 const DPOP: HeaderName = HeaderName::from_static("dpop");
 const DPOP_NONCE: HeaderName = HeaderName::from_static("dpop-nonce");
 
-/// Checks the proofs of a server, each of which is accepted once.
+/// The checker of the proofs for a server. It accepts each proof once.
 pub(super) struct Proofs {
     rules: ProofRules,
     replays: Mutex<ReplayCache>,
@@ -44,7 +44,7 @@ impl Proofs {
         self.rules.read(self.seconds(), values, head.method.as_str(), token)
     }
 
-    /// Accepts the proof of a request, whose token is bound to the key with this thumbprint.
+    /// Accepts the proof of a request whose token is bound to the key with this thumbprint.
     pub(super) fn accept(&self, proof: Proof, thumbprint: &str, principal: &str) -> Result<(), ProofError> {
         let proof = proof.verify(thumbprint, self.is_genuine)?;
         lock(&self.replays).admit(self.seconds(), principal, &proof)

@@ -1,4 +1,4 @@
-//! One operation for all that need its result at the same time.
+//! One operation for all callers that need its result at the same time.
 
 use std::{
     future::{Future, poll_fn},
@@ -13,8 +13,8 @@ use crate::sync::lock;
 
 type Operation = Pin<Box<dyn Future<Output = ()> + Send>>;
 
-/// An operation that runs at most once at a time. One of those that wait for it drives it. If that one is dropped, the
-/// operation stays as it is, and the next one drives it.
+/// An operation that runs at most once at a time. One of the callers that wait for it polls it. If that caller is
+/// dropped, the operation keeps its state, and the next caller polls it.
 #[derive(Default)]
 pub(super) struct SingleFlight {
     state: Mutex<State>,
@@ -23,32 +23,32 @@ pub(super) struct SingleFlight {
 
 #[derive(Default)]
 struct State {
-    /// The operation, while nothing drives it.
+    /// The operation, while no caller polls it.
     parked: Option<Operation>,
     is_driven: bool,
-    /// How many operations have ended.
+    /// The number of operations that have ended.
     ended: u64,
 }
 
 /// The state of the operation.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Progress {
-    /// There is none.
+    /// There is no operation.
     Idle,
-    /// It has begun, and all that waited for it were dropped.
+    /// The operation has begun, and no caller polls it: the callers that waited for it were dropped.
     Parked,
-    /// It is driven.
+    /// A caller polls the operation.
     Driven,
 }
 
 /// The demand of a caller.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Demand {
-    /// It does not wait.
+    /// The caller does not wait.
     Nothing,
-    /// It waits for the end of the operation, and begins it if there is none.
+    /// The caller waits for the end of the operation, and begins one if there is none.
     Wait,
-    /// It begins a new operation if nothing drives the one that is there.
+    /// The caller begins a new operation, unless another caller polls the current one.
     Restart,
 }
 
@@ -56,7 +56,7 @@ impl SingleFlight {
     /// Calls `demand` once, under a lock, and waits for the end of the operation if it returns `Wait` or `Restart`. Of
     /// several callers, only one finds that there is no operation.
     ///
-    /// If the operation panics, it has ended for all that wait for it.
+    /// If the operation panics, it has ended for all callers that wait for it.
     pub(super) async fn run<F: Future<Output = ()> + Send + 'static>(
         &self,
         demand: impl FnOnce(Progress) -> Demand,
@@ -85,7 +85,7 @@ impl SingleFlight {
         poll_fn(|cx| driver.poll(cx)).await;
     }
 
-    /// Takes the operation, unless another caller drives it.
+    /// Takes the operation, unless another caller polls it.
     fn drive(&self, state: &mut State) -> Option<Driver<'_>> {
         if std::mem::replace(&mut state.is_driven, true) {
             return None;
@@ -104,7 +104,7 @@ impl State {
     }
 }
 
-/// Drives the operation. When it is dropped, the next caller does, or the operation has ended.
+/// The caller that polls the operation. On drop, the operation passes to the next caller, unless it has ended.
 struct Driver<'a> {
     flight: &'a SingleFlight,
     operation: Option<Operation>,
@@ -112,7 +112,7 @@ struct Driver<'a> {
 
 impl Driver<'_> {
     fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        // It is not put back if it panics.
+        // The operation is not put back if it panics.
         let Some(mut operation) = self.operation.take() else { return Poll::Ready(()) };
         if operation.as_mut().poll(cx).is_ready() {
             return Poll::Ready(());
@@ -148,7 +148,7 @@ mod tests {
         task::{Wake, Waker},
     };
 
-    /// An operation that ends after it was polled again.
+    /// Returns an operation that ends after it was polled again.
     fn twice(begun: &Arc<AtomicUsize>) -> impl Future<Output = ()> + Send + 'static {
         begun.fetch_add(1, Ordering::SeqCst);
         let mut is_first = true;

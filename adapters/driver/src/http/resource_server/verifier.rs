@@ -1,4 +1,4 @@
-//! The interface to what verifies access tokens.
+//! The interface of verifiers of access tokens.
 
 use std::{
     fmt,
@@ -11,15 +11,16 @@ use mcp_proto::{
 };
 use mcp_service::Deferred;
 
-/// How far the clocks of servers may differ.
+/// The most by which the clocks of servers may differ.
 pub(super) const LEEWAY: Duration = Duration::from_secs(30);
 
-/// Verifies access tokens.
+/// A verifier of access tokens.
 ///
 /// A function of the token that returns at once is a verifier as well.
+#[doc(alias = "bearer")]
 pub trait TokenVerifier: Send + Sync + 'static {
-    /// Verifies a token: that it is genuine, from an accepted issuer, for this server, and valid now. The future must
-    /// not block a thread.
+    /// Verifies that a token is genuine, from an accepted issuer, for this server, and valid now. The future must not
+    /// block a thread.
     fn verify(&self, token: &Secret) -> Deferred<Result<AccessToken, TokenError>>;
 }
 
@@ -38,13 +39,13 @@ where
 pub struct AccessToken {
     /// The issuer, byte for byte.
     pub issuer: String,
-    /// The user, or the client if it acts for itself. It is unique within the issuer.
+    /// The user, or the client if it acts on its own behalf. It is unique within the issuer.
     pub subject: Option<String>,
     /// The client to which the token was issued.
     pub client_id: Option<String>,
     /// The scopes, separated by spaces.
     pub scope: String,
-    /// When it expires, if it does.
+    /// The expiry, if there is one.
     pub expires: Option<SystemTime>,
     /// The thumbprint of the key to which it is bound (`cnf.jkt`), if it is bound to one. The server accepts such a
     /// token only with a proof of that key, and no other token with a proof.
@@ -82,7 +83,7 @@ impl AccessToken {
         self
     }
 
-    /// Sets when it expires.
+    /// Sets the expiry.
     #[must_use]
     pub const fn expires(mut self, at: SystemTime) -> Self {
         self.expires = Some(at);
@@ -97,9 +98,9 @@ impl AccessToken {
     }
 
     /// Returns the id of the principal: issuer and subject, or issuer and client if there is no subject. Returns `None`
-    /// if there is neither, or if the subject is empty: it would be the same for all such tokens.
+    /// if there is neither, or if the subject is empty, because such an id would be the same for many users.
     ///
-    /// The id is not ambiguous, because an issuer contains neither a space nor `#`.
+    /// The id is unambiguous, because an issuer contains neither a space nor `#`.
     pub(super) fn principal(&self) -> Option<String> {
         let is_empty = |name: &Option<String>| name.as_ref().is_some_and(String::is_empty);
         if self.issuer.contains([' ', '#']) || is_empty(&self.subject) {
@@ -111,48 +112,49 @@ impl AccessToken {
     }
 }
 
-/// The reason why a token is not accepted. Its text is sent to the client, and contains nothing of the token.
+/// The reason why a token is not accepted. Its text is sent to the client, and contains no part of the token.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum TokenError {
-    /// It is not a token of the expected format.
+    /// The token does not have the expected format.
     Malformed,
-    /// Its type is not that of access tokens.
+    /// The type is not that of access tokens.
     Type,
-    /// Its algorithm is not allowed.
+    /// The algorithm is not allowed.
     Algorithm,
-    /// There is no such key.
+    /// The key is unknown.
     UnknownKey,
-    /// Its signature is wrong.
+    /// The signature is wrong.
     Signature,
-    /// It comes from another issuer.
+    /// The token comes from another issuer.
     Issuer,
-    /// It is for another server.
+    /// The token is for another server.
     Audience,
-    /// It has expired.
+    /// The token has expired.
     Expired,
-    /// It is not valid yet.
+    /// The token is not valid yet.
     NotYetValid,
     /// A claim is missing or has another type.
     Claim(&'static str),
-    /// For the authorization server it is unknown, expired or revoked.
+    /// The token is unknown to the authorization server, expired or revoked.
     Inactive,
-    /// The proof of possession that was sent with it is not accepted.
+    /// The proof of possession of the request is not accepted.
     Proof(ProofError),
     /// Another reason.
     Refused(&'static str),
-    /// It could not be verified, because of the server. The request is answered with 503, and the reason is not sent.
+    /// The token could not be verified, because of the server. The response has the status 503 and not the reason.
     Unavailable(String),
 }
 
 impl TokenError {
-    /// A stolen token that is bound to a key or a certificate (RFC 7800) would be of use without it.
+    /// The token is bound to a key or a certificate (RFC 7800) that this server does not check. A stolen one could be
+    /// used.
     pub(super) const BOUND: Self = Self::Refused("the token is bound to a key, which is not checked here");
 
-    /// The same, where the key is checked.
+    /// The token is bound to a key, and the request has no proof.
     pub(super) const NO_PROOF: Self = Self::Refused("the token is bound to a key, and was sent without a proof");
 
-    /// A proof with a token that is not bound to its key proves nothing.
+    /// The request has a proof, and the token is not bound to its key.
     pub(super) const UNBOUND: Self = Self::Refused("the token is not bound to a key");
 }
 

@@ -49,8 +49,8 @@ impl ProcessGroup {
     }
 }
 
-/// The end of the output of a child process that has exited. There is nothing to wait for: what it has written can be
-/// read at once.
+/// The end of the output of a child process that has exited. It is ready at once, because all output of the process can
+/// be read.
 #[derive(Debug)]
 pub struct OutputEnd;
 

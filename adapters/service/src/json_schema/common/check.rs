@@ -193,12 +193,12 @@ pub(super) fn count(counted: Counted, value: &Value) -> Option<u64> {
     Some(count as u64)
 }
 
-/// The steps that reading a text takes.
+/// Returns the number of steps for reading a text.
 fn text_steps(value: &Value) -> u64 {
     value.as_str().map_or(0, |text| text.len() as u64 / 64)
 }
 
-/// The steps that reading a value takes.
+/// Returns the number of steps for reading a value.
 pub(super) fn size(value: &Value) -> u64 {
     1 + match value {
         Value::Array(items) => items.iter().map(size).sum(),

@@ -81,13 +81,13 @@ impl Dialect {
 
 /// A place in a schema, as the names that lead to it.
 #[derive(Clone, Copy)]
-struct Place<'a> {
+struct SchemaPath<'a> {
     outer: Option<&'a Self>,
     name: &'a str,
     level: u32,
 }
 
-impl<'a> Place<'a> {
+impl<'a> SchemaPath<'a> {
     fn inner(&'a self, name: &'a str) -> Self {
         Self { outer: Some(self), name, level: self.level + 1 }
     }
@@ -101,7 +101,7 @@ impl<'a> Place<'a> {
     }
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for SchemaPath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.outer {
             None => f.write_str(self.name),
@@ -145,12 +145,12 @@ struct Compiler<'a> {
 impl CommonChecker {
     /// Compiles a schema of the application, or one of a peer, whose checks may take fewer steps.
     pub(in crate::json_schema) fn new(schema: &Value, is_ours: bool) -> Result<Self> {
-        let root = Place { outer: None, name: "", level: 0 };
+        let root = SchemaPath { outer: None, name: "", level: 0 };
         let dialect = Dialect::of(schema).ok_or_else(|| root.uncommon("$schema"))?;
         let mut compiler = Compiler::new(schema, dialect);
         compiler.schema(schema, &root)?;
         while let Some((id, schema, reference)) = compiler.waiting.pop() {
-            compiler.fill(id, schema, &Place { outer: None, name: reference, level: 0 })?;
+            compiler.fill(id, schema, &SchemaPath { outer: None, name: reference, level: 0 })?;
         }
         let Compiler { nodes, has_references, .. } = compiler;
         let limit = if is_ours { MAX_OWN_STEPS } else { MAX_STEPS };
@@ -206,7 +206,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a schema at a place, once.
-    fn schema(&mut self, schema: &'a Value, place: &Place<'_>) -> Result<Id> {
+    fn schema(&mut self, schema: &'a Value, place: &SchemaPath<'_>) -> Result<Id> {
         if let Some(id) = self.known.get(&ptr::from_ref(schema)) {
             return Ok(*id);
         }
@@ -223,7 +223,7 @@ impl<'a> Compiler<'a> {
         id
     }
 
-    fn fill(&mut self, id: Id, schema: &'a Value, place: &Place<'_>) -> Result<()> {
+    fn fill(&mut self, id: Id, schema: &'a Value, place: &SchemaPath<'_>) -> Result<()> {
         if place.level > MAX_LEVELS {
             return Err(CompileError::TooDeep);
         }
@@ -243,7 +243,7 @@ impl<'a> Compiler<'a> {
         id: Id,
         schema: &Value,
         keywords: &'a Map<String, Value>,
-        place: &Place<'_>,
+        place: &SchemaPath<'_>,
     ) -> Result<Vec<Rule>> {
         let is_root = ptr::eq(schema, self.root);
         let mut rules = Vec::new();
@@ -298,7 +298,7 @@ impl<'a> Compiler<'a> {
     }
 
     /// Returns the schema that a reference leads to: the root, or a place in it.
-    fn reference(&mut self, reference: &'a Value, place: &Place<'_>) -> Result<Id> {
+    fn reference(&mut self, reference: &'a Value, place: &SchemaPath<'_>) -> Result<Id> {
         let reference = reference.as_str().ok_or_else(|| place.invalid("$ref"))?;
         let id = self.root.get("$id").and_then(Value::as_str).unwrap_or_default();
         let is_inside = reference.starts_with('#') || reference.starts_with(id) && !id.is_empty();
@@ -318,7 +318,12 @@ impl<'a> Compiler<'a> {
         Ok(id)
     }
 
-    fn members(&mut self, keywords: &'a Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
+    fn members(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        place: &SchemaPath<'_>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<()> {
         let mut members = Members::default();
         if let Some(value) = keywords.get("properties") {
             let place = place.inner("properties");
@@ -343,7 +348,7 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn items(&mut self, keywords: &'a Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
+    fn items(&mut self, keywords: &'a Map<String, Value>, place: &SchemaPath<'_>, rules: &mut Vec<Rule>) -> Result<()> {
         let mut first = Vec::new();
         if keywords.contains_key("prefixItems") {
             if self.dialect != Dialect::Draft2020 {
@@ -363,7 +368,12 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles the keywords without schemas in them.
-    fn assertions(&mut self, keywords: &Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
+    fn assertions(
+        &mut self,
+        keywords: &Map<String, Value>,
+        place: &SchemaPath<'_>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<()> {
         for keyword in ASSERTIONS {
             let Some(value) = keywords.get(keyword) else { continue };
             if keyword == "dependentRequired" && self.dialect == Dialect::Draft7 {
@@ -385,13 +395,18 @@ impl<'a> Compiler<'a> {
     }
 
     /// Compiles a pattern of a keyword. Other patterns than those in common use take another engine.
-    fn pattern(&mut self, text: &str, keyword: &str, place: &Place<'_>) -> Result<Box<Pattern>> {
+    fn pattern(&mut self, text: &str, keyword: &str, place: &SchemaPath<'_>) -> Result<Box<Pattern>> {
         let pattern = Pattern::new(text).ok_or_else(|| place.uncommon(keyword))?;
         self.pattern_bytes += pattern.size();
         if self.pattern_bytes > MAX_PATTERN_BYTES { Err(CompileError::TooManyPatterns) } else { Ok(Box::new(pattern)) }
     }
 
-    fn choices(&mut self, keywords: &'a Map<String, Value>, place: &Place<'_>, rules: &mut Vec<Rule>) -> Result<()> {
+    fn choices(
+        &mut self,
+        keywords: &'a Map<String, Value>,
+        place: &SchemaPath<'_>,
+        rules: &mut Vec<Rule>,
+    ) -> Result<()> {
         for (keyword, rule) in [("allOf", Rule::All as fn(_) -> _), ("anyOf", Rule::Any), ("oneOf", Rule::One)] {
             if keywords.contains_key(keyword) {
                 rules.push(rule(self.list(keyword, keywords, place)?));
@@ -405,12 +420,17 @@ impl<'a> Compiler<'a> {
         Ok(())
     }
 
-    fn optional(&mut self, keyword: &str, keywords: &'a Map<String, Value>, place: &Place<'_>) -> Result<Option<Id>> {
+    fn optional(
+        &mut self,
+        keyword: &str,
+        keywords: &'a Map<String, Value>,
+        place: &SchemaPath<'_>,
+    ) -> Result<Option<Id>> {
         keywords.get(keyword).map(|schema| self.schema(schema, &place.inner(keyword))).transpose()
     }
 
     /// Compiles a list of schemas, which must not be empty.
-    fn list(&mut self, keyword: &str, keywords: &'a Map<String, Value>, place: &Place<'_>) -> Result<Vec<Id>> {
+    fn list(&mut self, keyword: &str, keywords: &'a Map<String, Value>, place: &SchemaPath<'_>) -> Result<Vec<Id>> {
         let list = keywords.get(keyword).and_then(Value::as_array).filter(|list| !list.is_empty());
         let list = list.ok_or_else(|| place.invalid(keyword))?;
         let place = place.inner(keyword);

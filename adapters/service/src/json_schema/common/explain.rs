@@ -20,7 +20,7 @@ const LEVELS_OF_SHAPE: u32 = 8;
 /// Returns the errors of a value that is not valid, at most eight. If finding them takes too long, only that it is not.
 pub(super) fn explain(schema: &CommonChecker, value: &Value) -> String {
     let mut explainer = Explainer { check: Check::new(schema, STEPS_TO_EXPLAIN), errors: Vec::new() };
-    explainer.explain(0, value, &Place::Root, 0);
+    explainer.explain(0, value, &ValuePath::Root, 0);
     match explainer.errors.as_slice() {
         [] => "the value does not fit the schema".into(),
         errors => excerpt(&errors.join("; ")),
@@ -29,13 +29,13 @@ pub(super) fn explain(schema: &CommonChecker, value: &Value) -> String {
 
 /// A place in a value: a JSON pointer.
 #[derive(Clone, Copy)]
-enum Place<'a> {
+enum ValuePath<'a> {
     Root,
     Member(&'a Self, &'a str),
     Item(&'a Self, usize),
 }
 
-impl fmt::Display for Place<'_> {
+impl fmt::Display for ValuePath<'_> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             Self::Root => Ok(()),
@@ -62,17 +62,17 @@ impl<'a> Explainer<'a> {
         self.errors.len() >= MAX_ERRORS || self.check.stopped.is_some()
     }
 
-    fn report(&mut self, what: fmt::Arguments<'_>, place: &Place<'_>) {
+    fn report(&mut self, what: fmt::Arguments<'_>, place: &ValuePath<'_>) {
         if !self.is_done() {
             self.errors.push(match place {
-                Place::Root => excerpt(&what),
+                ValuePath::Root => excerpt(&what),
                 place => excerpt(&format_args!("{what} at {place}")),
             });
         }
     }
 
     /// Reports the errors of a value, below so many schemas that are open.
-    fn explain(&mut self, id: Id, value: &Value, place: &Place<'_>, open: u32) {
+    fn explain(&mut self, id: Id, value: &Value, place: &ValuePath<'_>, open: u32) {
         if open >= MAX_OPEN {
             return;
         }
@@ -87,7 +87,7 @@ impl<'a> Explainer<'a> {
     }
 
     /// Reports the errors of a value for which a rule does not hold.
-    fn explain_rule(&mut self, rule: &'a Rule, value: &Value, place: &Place<'_>, open: u32) {
+    fn explain_rule(&mut self, rule: &'a Rule, value: &Value, place: &ValuePath<'_>, open: u32) {
         match rule {
             Rule::Never => self.report(format_args!("the value is not allowed"), place),
             Rule::Types(types) => self.report(format_args!("the value is not of type {types}"), place),
@@ -130,7 +130,7 @@ impl<'a> Explainer<'a> {
             Rule::Items { first, others } => {
                 for (index, item) in value.as_array().into_iter().flatten().enumerate() {
                     if let Some(id) = first.get(index).or(others.as_ref()) {
-                        self.explain(*id, item, &Place::Item(place, index), open);
+                        self.explain(*id, item, &ValuePath::Item(place, index), open);
                     }
                 }
             }
@@ -142,7 +142,7 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    fn explain_object(&mut self, rule: &'a Rule, value: &Value, place: &Place<'_>, open: u32) {
+    fn explain_object(&mut self, rule: &'a Rule, value: &Value, place: &ValuePath<'_>, open: u32) {
         let Some(members) = value.as_object() else { return };
         match rule {
             Rule::Required(names) => {
@@ -180,16 +180,16 @@ impl<'a> Explainer<'a> {
         }
     }
 
-    fn explain_member(&mut self, id: Id, name: &str, member: &Value, place: &Place<'_>, open: u32) {
+    fn explain_member(&mut self, id: Id, name: &str, member: &Value, place: &ValuePath<'_>, open: u32) {
         if let [Rule::Never] = self.check.rules(id) {
             self.report(format_args!("{name:?} is unexpected"), place);
         } else {
-            self.explain(id, member, &Place::Member(place, name), open);
+            self.explain(id, member, &ValuePath::Member(place, name), open);
         }
     }
 
     /// Reports the errors of a value that does not fit the alternatives. If it is meant for one of them, those of that.
-    fn explain_choice(&mut self, ids: &'a [Id], value: &Value, place: &Place<'_>, open: u32) {
+    fn explain_choice(&mut self, ids: &'a [Id], value: &Value, place: &ValuePath<'_>, open: u32) {
         if self.check.count_valid(ids, value, open) > 1 {
             return self.report(format_args!("the value fits more than one of the alternatives"), place);
         }
@@ -237,7 +237,7 @@ impl<'a> Explainer<'a> {
     }
 }
 
-/// The steps that looking a member up takes.
+/// Returns the number of steps for a look-up of a member.
 const fn name_steps(name: &str) -> u64 {
     1 + name.len() as u64 / 64
 }

@@ -73,7 +73,7 @@ pub(super) enum Rule {
     Reference(Id),
 }
 
-/// What is counted in a value.
+/// The parts of a value that a rule counts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Counted {
     Characters,

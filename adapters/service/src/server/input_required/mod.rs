@@ -25,7 +25,7 @@ use crate::{
 };
 use digest::Params;
 use request_state::StateSigner;
-use request_state::{Scope, State};
+use request_state::{RequestState, Scope};
 
 /// The rounds of one request: the current one, and the responses of earlier ones.
 #[derive(Debug)]
@@ -37,7 +37,8 @@ pub(crate) struct InputRounds {
     caller: CallerId,
     /// The responses in this request. The client can write anything there.
     given: InputResponses,
-    /// What the authenticated state of the request has: the responses of earlier rounds, and values of the service.
+    /// The contents of the authenticated state of the request: the responses of earlier rounds, and values of the
+    /// service.
     verified: InputResponses,
     record: Mutex<RoundRecord>,
 }
@@ -154,7 +155,8 @@ impl InputRounds {
         let (params, verified, record) = (Params::of(params), InputResponses::default(), Mutex::default());
         let mut rounds = Self { method, params, round: 0, caller, given, verified, record };
         if let Some(state) = state {
-            State { round: rounds.round, answers: rounds.verified } = state_signer.verify(&rounds.scope(), &state)?;
+            RequestState { round: rounds.round, answers: rounds.verified } =
+                state_signer.verify(&rounds.scope(), &state)?;
         }
         Ok(rounds)
     }
@@ -268,7 +270,7 @@ impl InputRounds {
             if self.round >= self.caller.max_rounds {
                 return Err(ErrorObject::internal("Too many rounds of input requests"));
             }
-            let state = State { round: self.round.saturating_add(1), answers: used };
+            let state = RequestState { round: self.round.saturating_add(1), answers: used };
             let state = state_signer.sign(&self.scope(), &state)?;
             if let Some(why) = unsendable {
                 return Err(ErrorObject::internal(format!("The result cannot be sent: {why}")));

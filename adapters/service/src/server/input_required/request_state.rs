@@ -44,7 +44,7 @@ pub(super) struct Scope {
 
 /// The contents of a state.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub(super) struct State {
+pub(super) struct RequestState {
     /// The number of rounds so far.
     pub(super) round: u32,
     /// The responses of earlier rounds.
@@ -56,17 +56,19 @@ impl StateSigner {
         Self { service, key, lifetime }
     }
 
-    pub(super) fn sign(&self, scope: &Scope, state: &State) -> RpcResult<String> {
+    pub(super) fn sign(&self, scope: &Scope, state: &RequestState) -> RpcResult<String> {
         self.sign_at(now(), scope, state)
     }
 
+    /// Verifies the state of a request, and returns it.
+    ///
     /// # Errors
     /// -32602 if the state is invalid, belongs to another request, or has expired. The error does not say which.
-    pub(super) fn verify(&self, scope: &Scope, text: &str) -> RpcResult<State> {
+    pub(super) fn verify(&self, scope: &Scope, text: &str) -> RpcResult<RequestState> {
         self.verify_at(now(), scope, text).ok_or_else(|| ErrorObject::invalid_params("Invalid params: requestState"))
     }
 
-    fn sign_at(&self, now: u64, scope: &Scope, state: &State) -> RpcResult<String> {
+    fn sign_at(&self, now: u64, scope: &Scope, state: &RequestState) -> RpcResult<String> {
         let mut sealed = vec![FORMAT];
         sealed.extend_from_slice(&now.saturating_add(self.lifetime.as_secs()).to_be_bytes());
         sealed.extend_from_slice(&state.round.to_be_bytes());
@@ -77,7 +79,7 @@ impl StateSigner {
         Ok(encode_base64(&sealed))
     }
 
-    fn verify_at(&self, now: u64, scope: &Scope, text: &str) -> Option<State> {
+    fn verify_at(&self, now: u64, scope: &Scope, text: &str) -> Option<RequestState> {
         let sealed = decode_base64(text)?;
         let (sealed, mac) = sealed.split_last_chunk()?;
         // The comparison takes constant time.
@@ -92,7 +94,7 @@ impl StateSigner {
         }
         let round = u32::from_be_bytes(round.try_into().ok()?);
         let answers = Json::parse(str::from_utf8(answers).ok()?).ok()?;
-        Some(State { round, answers: answers.decode().ok()? })
+        Some(RequestState { round, answers: answers.decode().ok()? })
     }
 
     fn mac(&self, scope: &Scope, sealed: &[u8]) -> Option<HMAC> {
@@ -136,9 +138,9 @@ mod tests {
         Scope { principal: Some("ada".into()), method: "tools/call", digest: of(&json!({"name": "t"})) }
     }
 
-    fn state() -> State {
+    fn state() -> RequestState {
         let answer = JsonObject::new(&json!({"action": "decline"})).expect("an object");
-        State { round: 3, answers: InputResponses::from([("q1", answer)]) }
+        RequestState { round: 3, answers: InputResponses::from([("q1", answer)]) }
     }
 
     // req: M-MRTR-011 M-MRTR-013 M-MRTR-014 M-MRTR-015

@@ -20,7 +20,7 @@ const METADATA_BODY: &str = r#"{"issuer":"https://as.example","authorization_end
 /// The tokens of one consent: `a0.1` and `r0.1` are the first successors of `a0.0` and `r0.0`.
 #[derive(Clone, Debug, Default)]
 struct Family {
-    /// Which refresh token is good.
+    /// The valid refresh token.
     index: u64,
     is_revoked: bool,
 }
@@ -55,7 +55,7 @@ enum State {
 struct Process {
     client: AuthClient,
     calls: Vec<State>,
-    /// Which request has begun the flow that is under way.
+    /// The request that has begun the current flow.
     initiator: Option<usize>,
     action: Option<Action>,
     answer: Option<Answer>,
@@ -77,7 +77,7 @@ struct System {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Fault {
     None,
-    /// What is sent has no effect, and no answer.
+    /// A request has no effect, and no response.
     Lost,
     /// It has an effect, and no answer.
     Unanswered,
@@ -91,7 +91,7 @@ enum Fault {
 enum Event {
     /// The next request of a process begins.
     Start(usize),
-    /// What a process has sent takes effect.
+    /// The request of a process takes effect.
     Effect(usize, Fault),
     /// A process gets an answer, or ends before it.
     Answer(usize, Fault),

@@ -1,4 +1,4 @@
-//! What requests that are refused lead to.
+//! Flows that refused requests begin.
 
 use super::*;
 use crate::auth::authorization::RedirectError;
@@ -147,7 +147,7 @@ fn refused_fresh_tokens_limit_authorizations() {
 }
 
 #[test]
-fn a_request_with_the_old_token_while_the_user_is_asked_does_not_hold_back_the_next_authorization() {
+fn old_token_during_authorization_does_not_delay_the_next() {
     for is_granted in [true, false] {
         let mut world = World::new();
         world.grant("one", None);
@@ -206,7 +206,7 @@ fn refused_tokens_allow_step_up_and_client_grants() {
 }
 
 #[test]
-fn a_new_token_is_refused_also_if_no_request_waits_for_it_any_more() {
+fn new_token_can_be_refused_without_a_waiting_request() {
     for refresh in [None, Some("r1")] {
         let mut world = World::new();
         world.grant("one", refresh);
@@ -267,7 +267,7 @@ fn a_token_that_is_taken_in_the_end_ends_the_hold() {
 
 /// Some servers serve a part of the requests to everybody, and do not look at their tokens.
 #[test]
-fn a_refused_token_that_is_taken_elsewhere_does_not_end_the_hold() {
+fn refused_token_accepted_elsewhere_keeps_the_pause() {
     for refresh in [None, Some("r1")] {
         let mut world = World::new();
         let mut client = client(&mut world, settings());
@@ -409,7 +409,7 @@ fn an_authorization_that_has_failed_holds_back_the_next_one() {
 }
 
 #[test]
-fn a_failed_authorization_is_not_taken_for_a_token_that_was_refused() {
+fn failed_authorization_is_not_a_refused_token() {
     let mut world = World::new();
     let mut client = authorized(&mut world);
     for (scope, opened) in [("b", 2), ("c", 2)] {

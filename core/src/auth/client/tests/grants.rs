@@ -55,7 +55,7 @@ fn client_credentials_grant_uses_no_user() {
 }
 
 #[test]
-fn a_token_of_the_user_is_only_sent_encrypted_or_to_this_machine() {
+fn identity_token_is_sent_encrypted_or_over_loopback() {
     for (endpoint, is_sent) in [
         ("http://idp.corp.example/token", false),
         ("http://10.0.0.1/token", false),

@@ -1,4 +1,4 @@
-//! Who the client is.
+//! Identities of the client.
 
 use super::*;
 use crate::auth::client_identity::RegistrationError;
@@ -43,7 +43,7 @@ fn a_registration_without_a_response_has_no_status() {
 }
 
 #[test]
-fn a_registration_that_the_server_has_forgotten_is_replaced_once() {
+fn forgotten_registration_is_replaced_once() {
     let mut world = World::new();
     let mut client = client(&mut world, settings());
     assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
@@ -121,7 +121,7 @@ fn new_registration_keeps_working_tokens() {
 }
 
 #[test]
-fn a_new_registration_that_is_refused_leaves_the_tokens_of_the_old_one() {
+fn refused_registration_keeps_the_old_tokens() {
     for code in ["invalid_client", "unauthorized_client"] {
         let mut world = World::new();
         let (mut client, mut call) = registered_again(&mut world);
@@ -208,7 +208,7 @@ fn at_both(world: &mut World) -> AuthClient {
 
 // req: M-AUTH-012 M-AUTH-014
 #[test]
-fn a_server_that_goes_back_to_an_issuer_finds_its_tokens_and_its_registration() {
+fn return_to_an_issuer_finds_tokens_and_registration() {
     let mut world = World::new();
     let mut client = at_both(&mut world);
     let asked =
@@ -236,7 +236,7 @@ fn a_server_that_goes_back_to_an_issuer_finds_its_tokens_and_its_registration() 
 
 // req: M-AUTH-012 M-AUTH-014
 #[test]
-fn a_server_that_becomes_its_own_issuer_keeps_the_credentials_of_the_other_one() {
+fn server_as_its_own_issuer_keeps_other_credentials() {
     const OWN: &str = "https://mcp.example";
     for has_metadata in [false, true] {
         let mut world = World::new();
@@ -274,7 +274,7 @@ fn a_server_that_becomes_its_own_issuer_keeps_the_credentials_of_the_other_one()
 }
 
 #[test]
-fn a_refusal_at_one_issuer_does_not_hide_the_tokens_of_another_one() {
+fn refusal_at_one_issuer_keeps_tokens_of_another() {
     for is_cancelled in [true, false] {
         let mut world = World::new();
         let mut client = at_both(&mut world);
@@ -351,7 +351,7 @@ fn another_start_finds_the_tokens_of_each_issuer() {
 }
 
 #[test]
-fn a_write_keeps_what_another_process_has_stored_for_another_issuer() {
+fn write_keeps_entries_of_other_issuers() {
     let mut world = World::new();
     let mut one = authorized(&mut world);
     world.grant("a", Some("ra"));
@@ -423,7 +423,7 @@ fn a_sign_out_revokes_the_tokens_of_each_issuer() {
 }
 
 #[test]
-fn a_resource_that_names_another_issuer_each_time_is_not_followed_without_end() {
+fn changing_issuers_are_followed_a_bounded_number_of_times() {
     for refreshes in [false, true] {
         let mut world = World::new();
         let mut client = at_both(&mut world);

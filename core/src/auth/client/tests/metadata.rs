@@ -1,4 +1,4 @@
-//! Which metadata a client uses.
+//! The metadata that a client uses.
 
 use super::*;
 

@@ -43,7 +43,7 @@ fn a_request_with_an_older_token_does_not_wait_for_the_user() {
 }
 
 #[test]
-fn a_request_with_an_older_token_is_retried_before_the_user_is_asked() {
+fn request_with_an_older_token_is_retried_first() {
     let mut world = World::new();
     let mut client = authorized(&mut world);
     let late = Call::new(&client);
@@ -153,7 +153,7 @@ fn refused_refresh_deletes_only_unusable_state() {
 }
 
 #[test]
-fn a_refresh_that_is_refused_without_an_error_code_asks_the_user() {
+fn refresh_refused_without_error_code_begins_authorization() {
     for status in [400, 401] {
         let mut world = World::new();
         let mut client = authorized(&mut world);

@@ -1,4 +1,4 @@
-//! Which scopes are asked for, and how often.
+//! The requested scopes, and the number of authorizations for them.
 
 use super::*;
 

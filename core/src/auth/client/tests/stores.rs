@@ -1,4 +1,4 @@
-//! What is stored, and what happens if it cannot be.
+//! Stored credentials, and failures of the store.
 
 use super::*;
 use crate::auth::RedirectError;
@@ -135,7 +135,7 @@ fn storing(world: &mut World) -> (AuthClient, Call, Action) {
 }
 
 #[test]
-fn foreign_sign_out_is_not_undone_after_an_authorization_at_another_issuer() {
+fn sign_out_elsewhere_is_kept_after_another_issuer() {
     let mut world = World::new();
     let (mut client, _, store) = storing(&mut world);
     let (_, mut other) = world.store.entries[SERVER].clone();
@@ -208,7 +208,7 @@ fn with_entry_of_another_issuer(world: &mut World, was_stored: bool) -> AuthClie
 }
 
 #[test]
-fn tokens_that_could_not_be_stored_survive_an_entry_of_another_issuer() {
+fn unsaved_tokens_survive_an_entry_of_another_issuer() {
     let mut world = World::new();
     let mut client = with_entry_of_another_issuer(&mut world, false);
     let (_, mut theirs) = world.store.entries[SERVER].clone();
@@ -238,7 +238,7 @@ fn tokens_that_another_process_has_removed_do_not_come_back() {
 }
 
 #[test]
-fn a_conflict_keeps_tokens_of_another_issuer_that_could_not_be_stored() {
+fn conflict_keeps_unsaved_tokens_of_another_issuer() {
     let mut world = World::new();
     world.store.is_broken = true;
     let mut client = authorized(&mut world);
@@ -266,7 +266,7 @@ fn a_conflict_keeps_tokens_of_another_issuer_that_could_not_be_stored() {
 }
 
 #[test]
-fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
+fn client_in_a_pause_uses_tokens_of_another_process() {
     for refused in [true, false] {
         let mut world = World::new();
         let mut held = client(&mut world, settings());
@@ -289,7 +289,7 @@ fn a_client_whose_user_is_not_asked_uses_the_tokens_of_another_process() {
 }
 
 #[test]
-fn tokens_that_another_process_stores_end_an_authorization_that_waits_for_the_user() {
+fn stored_tokens_of_another_process_end_an_authorization() {
     let mut world = World::new();
     let mut waiting = client(&mut world, settings());
     let mut call = Call::new(&waiting);

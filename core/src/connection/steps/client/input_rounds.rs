@@ -14,7 +14,7 @@ use crate::{
         types::{CancelCause, Event, InputRequestOrigin, Outcome},
     },
     protocol::{Capability, Method, MethodName, ProtocolVersion},
-    rpc::{CallId, ReplyKey, State},
+    rpc::{CallId, EntryState, ReplyKey},
     wire::{ErrorObject, RawJson, Repetition, RequestId},
 };
 
@@ -204,7 +204,7 @@ impl Engine {
 
     /// Withdraws an input request from the application.
     pub(crate) fn withdraw(&mut self, key: ReplyKey) {
-        if matches!(self.requests.get(key), Some((_, State::Open))) {
+        if matches!(self.requests.get(key), Some((_, EntryState::Open))) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Peer(None) });
         }

@@ -10,7 +10,7 @@ use crate::{
         types::{CancelCause, CloseReason, Event, Outcome},
     },
     protocol::{Phase, Role},
-    rpc::{FrameOwner, Priority, State, Timestamp},
+    rpc::{EntryState, FrameOwner, Priority, Timestamp},
 };
 
 impl Engine {
@@ -33,7 +33,7 @@ impl Engine {
         self.end(reason);
         self.outbox.clear();
         self.batches = LazyBox::default();
-        for key in self.requests.keys(State::Answered) {
+        for key in self.requests.keys(EntryState::Answered) {
             self.release(key);
         }
     }
@@ -90,7 +90,7 @@ impl Engine {
 
     /// Cancels all requests of the peer, because the connection or the session ends.
     pub(crate) fn cancel_requests(&mut self) {
-        for key in self.requests.keys(State::Open) {
+        for key in self.requests.keys(EntryState::Open) {
             self.cancel_request(key);
             self.events.push_back(Event::Cancelled { key, cause: CancelCause::Closed });
         }
@@ -99,7 +99,7 @@ impl Engine {
     /// Removes all responses that wait to be sent, because the session of their requests was lost.
     #[cfg(feature = "http")]
     pub(crate) fn drop_responses(&mut self) {
-        for key in self.requests.keys(State::Answered) {
+        for key in self.requests.keys(EntryState::Answered) {
             self.cancel_request(key);
         }
         self.outbox.take_back_answers();

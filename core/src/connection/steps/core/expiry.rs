@@ -5,7 +5,7 @@ use crate::{
         engine::Engine,
         types::{CancelCause, CloseReason, Event},
     },
-    rpc::{ReplyKey, State},
+    rpc::{EntryState, ReplyKey},
     wire::ErrorObject,
 };
 
@@ -14,7 +14,7 @@ impl Engine {
     pub(crate) fn expire(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
         let input_request = entry.tag.input_request;
-        if state != State::Open {
+        if state != EntryState::Open {
             self.release(key);
             return;
         }

@@ -9,7 +9,7 @@ use crate::{
         types::{CancelCause, Event, Outcome, Progress, Violation},
     },
     protocol::{Method, MethodKind, MethodName, Phase, Role},
-    rpc::{CallId, State, Timestamp},
+    rpc::{CallId, EntryState, Timestamp},
     wire::{RawJson, RequestId},
 };
 
@@ -92,7 +92,7 @@ impl Engine {
             self.release(key);
             return ended.is_of_application.then_some(Event::Cancelled { key, cause: CancelCause::Peer(reason) });
         }
-        let open = matches!(self.requests.get(key), Some((_, State::Open)));
+        let open = matches!(self.requests.get(key), Some((_, EntryState::Open)));
         self.cancel_request(key);
         self.stats.cancelled += 1;
         // It may have been the last open request.

@@ -8,8 +8,8 @@ use crate::{
         state::tags::{Origin, RequestTag, Token},
         types::{Event, Violation},
     },
-    protocol::{Capability, Method, MethodKind, MethodName, Phase, Refusal, Role, check},
-    rpc::{FrameOwner, Inserted, ReplyKey, State},
+    protocol::{Capability, Method, MethodKind, MethodName, MethodRefusal, Phase, Role, check},
+    rpc::{EntryState, FrameOwner, Inserted, ReplyKey},
     schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{ErrorCode, ErrorObject, MalformedKind, RawJson, RequestId, decode_params, encode},
 };
@@ -108,8 +108,8 @@ impl Engine {
         if let Err(refusal) = self.admits(known) {
             self.refuse(origin, Some(id), &ErrorObject::method_not_found(known.as_str()));
             return Err(match refusal {
-                Refusal::WrongDirection => Violation::WrongDirection(known),
-                Refusal::NotInRevision | Refusal::Undeclared(_) | Refusal::Unshared(_) => {
+                MethodRefusal::WrongDirection => Violation::WrongDirection(known),
+                MethodRefusal::NotInRevision | MethodRefusal::Undeclared(_) | MethodRefusal::Unshared(_) => {
                     Violation::NotSupported(known)
                 }
             });
@@ -172,8 +172,8 @@ impl Engine {
     }
 
     /// Checks whether the method table allows the peer to send this method.
-    pub(crate) fn admits(&self, method: Method) -> Result<(), Refusal> {
-        let Some(version) = self.version else { return Err(Refusal::NotInRevision) };
+    pub(crate) fn admits(&self, method: Method) -> Result<(), MethodRefusal> {
+        let Some(version) = self.version else { return Err(MethodRefusal::NotInRevision) };
         check(method, version, self.role().other(), self.declared())
     }
 
@@ -205,7 +205,7 @@ impl Engine {
     /// Cancels a request of the peer. Messages that wait to be written for it are removed.
     pub(crate) fn cancel_request(&mut self, key: ReplyKey) {
         let Some((entry, state)) = self.requests.get(key) else { return };
-        if state == State::Cancelled {
+        if state == EntryState::Cancelled {
             return;
         }
         let (batch, stream) = (entry.tag.batch, entry.tag.stream());
@@ -218,8 +218,8 @@ impl Engine {
             self.streams.unanswered.push_back(stream);
         }
         match state {
-            State::Open => self.requests.cancel(key),
-            State::Answered | State::Cancelled => self.release(key),
+            EntryState::Open => self.requests.cancel(key),
+            EntryState::Answered | EntryState::Cancelled => self.release(key),
         }
     }
 }

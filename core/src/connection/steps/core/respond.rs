@@ -15,7 +15,7 @@ use crate::{
         types::SendError,
     },
     protocol::{Capability, CapabilitySet},
-    rpc::{Entry, FrameOwner, Priority, ReplyKey, State},
+    rpc::{Entry, EntryState, FrameOwner, Priority, ReplyKey},
     wire::{
         ErrorCode, ErrorObject,
         encode::{self, Encoded},
@@ -23,17 +23,17 @@ use crate::{
 };
 
 /// A response: a function that appends the encoded result, or an error.
-pub(crate) type Answer<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
+pub(crate) type ResponseSource<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
 
 impl Engine {
-    pub(crate) fn respond(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+    pub(crate) fn respond(&mut self, key: ReplyKey, answer: ResponseSource<'_>) -> Result<(), SendError> {
         match self.requests.get(key) {
-            None | Some((_, State::Answered)) => return Err(SendError::Answered),
-            Some((_, State::Cancelled)) => {
+            None | Some((_, EntryState::Answered)) => return Err(SendError::Answered),
+            Some((_, EntryState::Cancelled)) => {
                 self.release(key);
                 return Ok(());
             }
-            Some((_, State::Open)) => {}
+            Some((_, EntryState::Open)) => {}
         }
         if let Some((entry, _)) = self.requests.get(key)
             && let Some(input_request) = entry.tag.input_request
@@ -58,7 +58,7 @@ impl Engine {
 
     /// Sends the notifications of changed lists before a response, so that a peer with the response knows what its
     /// request has changed. Nothing is sent if the response cannot be sent.
-    fn send_changes_before(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+    fn send_changes_before(&mut self, key: ReplyKey, answer: ResponseSource<'_>) -> Result<(), SendError> {
         let Some((entry, _)) = self.requests.get(key) else { return Err(SendError::Answered) };
         // A batch leaves after all notifications.
         if entry.tag.batch.is_none() {
@@ -77,7 +77,7 @@ impl Engine {
     pub(crate) fn respond_or_error(
         &mut self,
         key: ReplyKey,
-        result: Answer<'_>,
+        result: ResponseSource<'_>,
     ) -> Result<Option<SendError>, SendError> {
         let why = match self.respond(key, result) {
             Err(
@@ -94,7 +94,7 @@ impl Engine {
     }
 
     /// Queues the response to an open request without checking for room in the outbox.
-    pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: Answer<'_>) -> Result<(), SendError> {
+    pub(crate) fn queue_response(&mut self, key: ReplyKey, answer: ResponseSource<'_>) -> Result<(), SendError> {
         let (max_len, outbox_bytes) = (self.limits().frame_bytes, self.limits().outbox_bytes);
         let Self { requests, outbox, role_state, local, modern, .. } = self;
         let Some((entry, _)) = requests.get(key) else { return Err(SendError::Answered) };
@@ -134,7 +134,7 @@ fn append_response(
     out: &mut Vec<u8>,
     entry: &Entry<RequestTag>,
     (role_state, local, modern): (&RoleState, CapabilitySet, &ModernState),
-    answer: Answer<'_>,
+    answer: ResponseSource<'_>,
 ) -> Result<(), SendError> {
     match answer {
         Ok(result) => {

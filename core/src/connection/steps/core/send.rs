@@ -13,8 +13,10 @@ use crate::{
         },
         types::{CloseReason, Event, Outcome, RequestOptions, SendError, TaskProgress},
     },
-    protocol::{Capability, CapabilitySet, Method, MethodKind, MethodName, Phase, ProtocolVersion, Refusal, check},
-    rpc::{CallId, Entry, FrameOwner, Priority, ReplyKey, State, Timestamp},
+    protocol::{
+        Capability, CapabilitySet, Method, MethodKind, MethodName, MethodRefusal, Phase, ProtocolVersion, check,
+    },
+    rpc::{CallId, Entry, EntryState, FrameOwner, Priority, ReplyKey, Timestamp},
     schema::{LoggingLevel, keys},
     wire::{
         Message, RequestId,
@@ -51,9 +53,11 @@ impl Engine {
         // Before a revision is negotiated, only pings may be sent, which every legacy revision has.
         let version = self.version.unwrap_or(ProtocolVersion::LATEST_LEGACY);
         check(method, version, self.role(), self.declared()).map_err(|refusal| match refusal {
-            Refusal::WrongDirection => SendError::WrongDirection(method),
-            Refusal::NotInRevision => SendError::NotInRevision { method, version },
-            Refusal::Undeclared(capability) | Refusal::Unshared(capability) => SendError::Undeclared(capability),
+            MethodRefusal::WrongDirection => SendError::WrongDirection(method),
+            MethodRefusal::NotInRevision => SendError::NotInRevision { method, version },
+            MethodRefusal::Undeclared(capability) | MethodRefusal::Unshared(capability) => {
+                SendError::Undeclared(capability)
+            }
         })?;
         match needs.iter().find(|needed| !self.peer.contains(*needed)) {
             Some(missing) => Err(SendError::Undeclared(missing)),
@@ -321,13 +325,13 @@ impl Engine {
             None => self.log_level.is_none_or(|least| level >= least),
         };
         match state {
-            State::Answered => return Err(SendError::Answered),
-            State::Cancelled => return Ok(()),
-            State::Open if !self.local.contains(Capability::Logging) => {
+            EntryState::Answered => return Err(SendError::Answered),
+            EntryState::Cancelled => return Ok(()),
+            EntryState::Open if !self.local.contains(Capability::Logging) => {
                 return Err(SendError::Undeclared(Capability::Logging));
             }
-            State::Open if !is_requested => return Ok(()),
-            State::Open => {}
+            EntryState::Open if !is_requested => return Ok(()),
+            EntryState::Open => {}
         }
         self.has_room()?;
         self.push_notification(FrameOwner::Reply { key, last: false }, Method::LogMessage.as_str(), params)?;
@@ -344,9 +348,9 @@ impl Engine {
     ) -> Result<(), SendError> {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
         match state {
-            State::Answered => return Err(SendError::Answered),
-            State::Cancelled => return Ok(()),
-            State::Open => {}
+            EntryState::Answered => return Err(SendError::Answered),
+            EntryState::Cancelled => return Ok(()),
+            EntryState::Open => {}
         }
         let Some(token) = entry.token().cloned() else { return Ok(()) };
         if !progress.is_finite() || entry.tag.last_progress.is_some_and(|last| progress <= last) {
@@ -376,7 +380,7 @@ impl Engine {
             return Err(SendError::ProgressNotGrowing);
         }
         self.has_room()?;
-        let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, State::Open))));
+        let waiting = waiting.filter(|key| matches!(self.requests.get(*key), Some((_, EntryState::Open))));
         let owner = waiting.map_or(FrameOwner::None, |key| FrameOwner::Reply { key, last: false });
         self.push_progress(owner, &task.token, progress, total, message, Some(&task.task))?;
         if let Some(key) = waiting {

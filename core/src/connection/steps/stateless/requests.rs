@@ -21,8 +21,8 @@ use crate::{
         types::{Event, SendError, Violation},
     },
     protocol::{
-        Era, HeaderMismatch, Method, MethodKind, MethodName, MirroredHeaders, Phase, ProtocolVersion, Refusal, Role,
-        VersionSet, check,
+        Era, HeaderMismatch, Method, MethodKind, MethodName, MethodRefusal, MirroredHeaders, Phase, ProtocolVersion,
+        Role, VersionSet, check,
     },
     rpc::FrameOwner,
     schema::{
@@ -188,11 +188,11 @@ impl Engine {
             let declared = move |role| if role == Role::Server { local } else { remote };
             match check(known, version, Role::Client, declared) {
                 Ok(()) => {}
-                Err(Refusal::Unshared(extension)) => {
+                Err(MethodRefusal::Unshared(extension)) => {
                     let error = MissingRequiredClientCapability::error([extension].into_iter().collect());
                     return Err(Rejection { error, violation: Violation::Undeclared(extension) });
                 }
-                Err(Refusal::WrongDirection | Refusal::NotInRevision | Refusal::Undeclared(_)) => {
+                Err(MethodRefusal::WrongDirection | MethodRefusal::NotInRevision | MethodRefusal::Undeclared(_)) => {
                     let error = ErrorObject::method_not_found(known.as_str());
                     return Err(Rejection { error, violation: Violation::NotSupported(known) });
                 }

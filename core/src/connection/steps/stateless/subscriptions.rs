@@ -14,7 +14,7 @@ use crate::{
         types::{CloseReason, Event, SendError, Violation},
     },
     protocol::{Capability, Method, Phase, ProtocolVersion},
-    rpc::{FrameOwner, Outbox, ReplyKey, State},
+    rpc::{EntryState, FrameOwner, Outbox, ReplyKey},
     schema::{
         Encode, JsonLine, MissingRequiredClientCapability, SubscriptionFilter, SubscriptionsListenParams,
         SubscriptionsListenResult, keys,
@@ -111,12 +111,12 @@ impl Engine {
         mut is_there: impl FnMut(&str) -> bool,
     ) -> Result<(), SendError> {
         match self.requests.get(key) {
-            Some((_, State::Open)) => {}
-            Some((_, State::Cancelled)) => {
+            Some((_, EntryState::Open)) => {}
+            Some((_, EntryState::Cancelled)) => {
                 self.release(key);
                 return Ok(());
             }
-            None | Some((_, State::Answered)) => return Err(SendError::Answered),
+            None | Some((_, EntryState::Answered)) => return Err(SendError::Answered),
         }
         self.has_room()?;
         let pending = self.modern.subscriptions.pending.remove(&key).ok_or(SendError::WrongResult)?;

@@ -23,40 +23,40 @@ use crate::http::auth::store::TokenStore;
 /// The most bytes of the file.
 const MAX_LEN: u64 = 4 << 20;
 
-/// How long a change waits for the lock: less than the timeout of a call of a store. A change holds it for
+/// The time that a change waits for the lock, less than the timeout of a call of a store. A change holds the lock for
 /// milliseconds.
 const LOCK_TIMEOUT: Duration = Duration::from_secs(10);
 
-/// How long to wait before the lock is tried again.
+/// The pause between attempts to take the lock.
 const LOCK_PAUSE: Duration = Duration::from_millis(10);
 
-/// A symbolic link is not followed.
+/// The flags for opening the file, without following a symbolic link.
 const FLAGS: i32 = rustix::fs::OFlags::NOFOLLOW.bits().cast_signed();
 
-/// Keeps credentials in a file that only this user can read, safe for several processes.
+/// A store in a file that only this user can read, safe for several processes.
 ///
-/// A change takes a lock on a second file (`….lock`), writes a third one (`….new`), and renames it. So a reader finds
-/// the old or the new state, and a crash leaves the old one. The secrets are not encrypted.
+/// A change takes a lock on a second file (`….lock`), writes a third one (`….new`), and renames it. So a reader always
+/// finds the old or the new state, also after a crash. The secrets are not encrypted.
 pub struct FileTokenStore {
     path: PathBuf,
     /// The user to whom the folder and the file belong.
     user: u32,
-    /// How long a change waits for the lock.
+    /// The time that a change waits for the lock.
     lock_timeout: Duration,
     /// Synchronizes a folder.
     sync: fn(&Path) -> io::Result<()>,
 }
 
-/// What is in the file.
+/// The contents of the file.
 struct Entries {
-    /// The generation that was given out last, for any key.
+    /// The last generation of any key.
     last: u64,
     /// The entries: a generation, and credentials.
     entries: Map<String, Value>,
 }
 
 impl FileTokenStore {
-    /// Creates a store in a file. Its folder is created if it is missing, with access for this user only.
+    /// Creates a store in a file. A missing folder is created, with access for this user only.
     ///
     /// # Errors
     /// If the folder cannot be created, belongs to another user, or others can write to it.
@@ -80,15 +80,15 @@ impl FileTokenStore {
         Ok(Self { path, user, lock_timeout: LOCK_TIMEOUT, sync: |folder| File::open(folder)?.sync_all() })
     }
 
-    /// Returns the path of a file beside the file.
+    /// Returns the path of another file in the same folder.
     fn beside(&self, ending: &str) -> PathBuf {
         let mut path = self.path.clone().into_os_string();
         path.push(ending);
         path.into()
     }
 
-    /// Waits for the lock, which is released when the file is dropped, or its process ends. A process that is stopped
-    /// keeps it, so the wait has an end.
+    /// Waits for the lock, which is released when the file is dropped, or its process ends. The wait has a timeout,
+    /// because a stopped process keeps the lock.
     fn lock(&self) -> io::Result<File> {
         let mut options = OpenOptions::new();
         let options = options.create(true).truncate(false).write(true).mode(0o600).custom_flags(FLAGS);
@@ -127,14 +127,14 @@ impl FileTokenStore {
         Entries::parse(&bytes).ok_or_else(invalid)
     }
 
-    /// Replaces the file. The lock is held.
+    /// Replaces the file. The caller holds the lock.
     fn write(&self, entries: Entries) -> io::Result<()> {
         let text = json!({"last": entries.last, "entries": entries.entries}).to_string();
         if text.len() as u64 > MAX_LEN {
             return Err(io::Error::new(ErrorKind::FileTooLarge, "there are too many credentials"));
         }
         let new = self.beside(".new");
-        // A process that crashed has left it.
+        // Left by a process that crashed.
         match fs::remove_file(&new) {
             Err(error) if error.kind() != ErrorKind::NotFound => return Err(error),
             _ => {}
@@ -143,8 +143,8 @@ impl FileTokenStore {
         file.write_all(text.as_bytes())?;
         file.sync_all()?;
         fs::rename(&new, &self.path)?;
-        // The new state is in place, so an error would be taken for a change that was not made. Some file systems
-        // cannot synchronize a folder.
+        // The file is replaced, so an error would wrongly say that nothing has changed. Some file systems cannot
+        // synchronize a folder.
         let _ = (self.sync)(folder_of(&self.path));
         Ok(())
     }
@@ -158,17 +158,17 @@ fn folder_of(path: &Path) -> &Path {
     }
 }
 
-/// Returns an error that shows nothing of the file.
+/// Returns an error that contains no part of the file.
 fn invalid() -> io::Error {
     io::Error::new(ErrorKind::InvalidData, "the file of the tokens is damaged")
 }
 
 impl Entries {
-    /// Returns an empty file. It begins at a random generation, since an earlier file may have been deleted.
+    /// Returns an empty file. Its first generation is random, because an earlier file may have been deleted.
     fn empty() -> io::Result<Self> {
         let mut bytes = [0; 8];
         getrandom::fill(&mut bytes).map_err(io::Error::other)?;
-        // 52 bits leave enough for those that follow.
+        // 52 bits leave enough room for later generations.
         Ok(Self { last: u64::from_le_bytes(bytes) >> 12, entries: Map::new() })
     }
 
@@ -293,7 +293,7 @@ mod tests {
         }
     }
 
-    /// What each store does, with two handles to the same entries.
+    /// Checks a store, with two handles to the same entries.
     fn compares_and_swaps(one: &dyn TokenStore, other: &dyn TokenStore) {
         let (first, second) = (credentials("first"), credentials("second"));
         assert_eq!(one.load(KEY).expect("it can be read"), None);

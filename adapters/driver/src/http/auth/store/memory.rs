@@ -6,13 +6,13 @@ use mcp_proto::auth::client::{Credentials, Generation, StoreReply};
 
 use crate::{http::auth::store::TokenStore, sync::lock};
 
-/// Keeps credentials as long as the process runs.
+/// A store in memory, which keeps credentials until the process ends.
 #[derive(Default)]
 pub struct MemoryTokenStore(Mutex<Entries>);
 
 #[derive(Default)]
 struct Entries {
-    /// The generation that was given out last.
+    /// The last generation of any key.
     last: u64,
     entries: BTreeMap<String, (Generation, Credentials)>,
 }

@@ -1,4 +1,4 @@
-//! Where tokens are kept.
+//! The stores of tokens.
 
 #[cfg(unix)]
 pub(super) mod file;
@@ -8,19 +8,19 @@ use std::{io, sync::Arc};
 
 use mcp_proto::auth::client::{Credentials, Generation, StoreReply};
 
-/// Keeps the credentials of clients.
+/// A store of the credentials of clients.
 ///
-/// Processes that share a store use the tokens of each other. So [`replace`](Self::replace) compares and swaps: it
-/// changes an entry only if that still has the generation that the caller has seen. The store gives each version of an
-/// entry a generation that the entry never had, also after it was removed.
+/// Processes that share a store use the tokens of each other. So [`replace`](Self::replace) is a compare-and-swap: it
+/// changes an entry only if the entry still has the generation that the caller has read. Each version of an entry has a
+/// generation that its key never had, also after the entry was removed.
 ///
-/// The methods may block: they are called on threads for that.
+/// The methods may block: they are called on threads for blocking functions.
 ///
 /// # Keyrings
 ///
-/// A keyring of the system keeps [`Credentials::to_json`] as the secret of the key, with the generation in front of it.
-/// Most keyrings cannot compare and swap, so `replace` needs a lock that all processes take, such as a file. A random
-/// number makes a generation that does not repeat.
+/// A keyring of the system stores the generation and [`Credentials::to_json`] as the secret of a key. Most keyrings
+/// have no compare-and-swap, so `replace` needs a lock that all processes take, such as a lock file. A random number is
+/// a generation that does not repeat.
 pub trait TokenStore: Send + Sync + 'static {
     /// Loads an entry. The key is the URL of a server, which may have a secret in its query.
     ///

@@ -3,7 +3,7 @@
 use super::*;
 
 #[test]
-fn a_token_that_is_still_good_is_sent_while_the_user_is_asked_for_more_scopes() {
+fn valid_token_is_sent_during_a_step_up() {
     for (expires_in, is_sent) in [(50, true), (0, false)] {
         let server = Server::default();
         server.answer(usize::MAX);
@@ -27,7 +27,7 @@ fn a_token_that_is_still_good_is_sent_while_the_user_is_asked_for_more_scopes() 
 }
 
 #[test]
-fn a_request_that_waits_for_a_refresh_does_not_wait_for_the_user() {
+fn request_that_waits_for_a_refresh_ends_without_the_user() {
     let server = Server::default();
     let user_agent = Headless::new(redirect_uri(), |_| pending());
     let oauth = builder(&server, store(3600)).user_agent(user_agent).build().expect("random bytes");
@@ -136,7 +136,7 @@ fn user_is_asked_again_only_after_the_token_was_accepted() {
 }
 
 #[test]
-fn tokens_of_another_process_end_an_authorization_that_waits_for_the_user() {
+fn tokens_of_another_process_end_an_open_authorization() {
     FIRES_SOON.set(true);
     let server = Server::default();
     let user_agent = Headless::new(redirect_uri(), |_| pending());

@@ -20,7 +20,7 @@ pub(super) struct Jws<'a> {
 }
 
 impl<'a> Jws<'a> {
-    /// Reads a token and its header. The algorithm has to be one of these.
+    /// Reads a token and its header. The algorithm has to be one of `allowed`.
     pub(super) fn parse(token: &'a str, allowed: &[Algorithm]) -> Result<Self, TokenError> {
         let (signed, signature) = token.rsplit_once('.').ok_or(TokenError::Malformed)?;
         let (header, payload) = signed.split_once('.').ok_or(TokenError::Malformed)?;
@@ -34,7 +34,7 @@ impl<'a> Jws<'a> {
             return Err(TokenError::Type);
         }
         if critical.is_there() {
-            // No extension is understood (RFC 7515, section 4.1.11).
+            // No extension is supported (RFC 7515, section 4.1.11).
             return Err(TokenError::Malformed);
         }
         let key_id = key_id.text().map_err(malformed)?;
@@ -42,7 +42,7 @@ impl<'a> Jws<'a> {
         Ok(Self { algorithm: *algorithm, key_id, signed, payload, signature })
     }
 
-    /// Returns the claims, if one of these keys has signed the token.
+    /// Returns the claims, if the token is signed with one of these keys.
     pub(super) fn verify<'k>(&self, keys: impl IntoIterator<Item = &'k Key>) -> Result<Json, TokenError> {
         let is_genuine = |key: &Key| key.verify(self.algorithm, self.signed.as_bytes(), &self.signature);
         if !keys.into_iter().any(is_genuine) {
@@ -52,7 +52,7 @@ impl<'a> Jws<'a> {
     }
 }
 
-/// Returns whether a `typ` is one that access tokens have (RFC 9068, section 2.1). Older servers write `JWT`.
+/// Returns whether a `typ` is that of an access token (RFC 9068, section 2.1). Older servers write `JWT`.
 fn is_access_token(kind: &str) -> bool {
     let kind = kind.to_ascii_lowercase();
     matches!(kind.strip_prefix("application/").unwrap_or(&kind), "at+jwt" | "jwt")

@@ -1,4 +1,4 @@
-//! Where the keys of an authorization server come from.
+//! The sources of the keys of an authorization server.
 
 use std::{
     collections::BTreeSet,
@@ -47,23 +47,23 @@ struct Remote {
 #[derive(Default)]
 struct State {
     keys: Option<Arc<KeySet>>,
-    /// When the fetch of these keys began.
+    /// The begin of the fetch of these keys.
     fetched: Option<Instant>,
-    /// When the last fetch began.
+    /// The begin of the last fetch.
     tried: Option<Instant>,
-    /// Why the last fetch has failed, if it has.
+    /// The error of the last fetch, if it failed.
     error: Option<String>,
-    /// The names of keys that the last fetch was to find and that are not in `keys`.
+    /// The names of keys that were requested for the last fetch and are not in `keys`.
     missing: BTreeSet<String>,
 }
 
 /// The most names of missing keys that are kept, and the most bytes of each.
 pub(super) const MAX_MISSING: (usize, usize) = (100, 256);
 
-/// How long keys are used before they are fetched again, even if no token needs others.
+/// The age at which keys are fetched again, even if no token needs others.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 
-/// How long keys are used if they cannot be fetched again.
+/// The age up to which keys are used if they cannot be fetched again.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// The least time between two fetches while there are no keys.
@@ -72,24 +72,24 @@ const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 impl KeySource {
     /// Fetches the keys from the `jwks_uri` of an authorization server when they are needed.
     ///
-    /// They are fetched again after an hour, and when a token names a key that is not there: at most once a minute, and
-    /// once for all requests that wait. If that fails, the keys that are there stay in use for a day. Without keys, a
-    /// failed fetch is repeated after five seconds.
+    /// They are fetched again after an hour, and when a token names an unknown key: at most once a minute, and once for
+    /// all requests that wait. If that fails, the known keys stay in use for a day. Without keys, a failed fetch is
+    /// repeated after five seconds.
     ///
     /// A token is refused for its unknown key only if the last fetch was successful and has not found that key. Before
-    /// that, it cannot be verified: requests with it are answered with 503. A token that names no key is refused if
-    /// none of the keys has signed it, unless the last fetch has failed.
+    /// that, the token cannot be verified, and requests with it get the status 503. A token that names no key is
+    /// refused if it is signed with none of the keys, unless the last fetch has failed.
     ///
     /// # Errors
-    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    /// If `url` is neither an `https` URL nor an `http` URL on the loopback interface.
     pub fn remote(url: &str, client: impl HttpFetch) -> Result<Self, UrlError> {
         Self::remote_with_interval(url, Duration::from_secs(60), client)
     }
 
-    /// Does what [`remote`](Self::remote) does, with another least time between two fetches.
+    /// Fetches the keys as [`remote`](Self::remote) does, with another least time between two fetches.
     ///
     /// # Errors
-    /// If it is no `https` URL, nor an `http` URL on the loopback interface.
+    /// If `url` is neither an `https` URL nor an `http` URL on the loopback interface.
     pub fn remote_with_interval(url: &str, interval: Duration, client: impl HttpFetch) -> Result<Self, UrlError> {
         Self::with_clock(url, interval, client, Instant::now)
     }
@@ -104,9 +104,9 @@ impl KeySource {
         Ok(Self(Source::Remote(Arc::new(Remote { url, client, interval, state: Mutex::default(), flight, now }))))
     }
 
-    /// Returns the keys, among which is the one that is needed if the authorization server has it. `is_there` returns
-    /// whether a set has it. `name` identifies the key: that it is missing is remembered until the next fetch. Without
-    /// a name, nothing tells later whether a fetch was for this key, so the keys that are there are returned.
+    /// Returns the keys, with the required key if the authorization server has it. `is_there` returns whether a set has
+    /// that key. `name` identifies the key, and a missing name is recorded until the next fetch. Without a name, a
+    /// fetch cannot be related to the key, so the known keys are returned.
     pub(super) async fn find(
         &self,
         name: Option<&str>,
@@ -126,7 +126,7 @@ impl KeySource {
         if is_there(&keys) || name.is_some_and(|name| state.missing.contains(name)) {
             return Ok(keys);
         }
-        // The key may be new: clients would take a refusal as final.
+        // The key may be new, and clients would treat a refusal as final.
         if let Some(error) = &state.error {
             return Err(TokenError::Unavailable(error.clone()));
         }
@@ -151,8 +151,8 @@ impl Remote {
         state.keys.as_ref().filter(|_| state.fetched.is_some_and(|fetched| self.since(fetched) < MAX_AGE))
     }
 
-    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_throttled` is set if they would be
-    /// fetched, had they not been just before.
+    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_throttled` is set if only the
+    /// interval since the last fetch prevents a fetch.
     fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_throttled: &mut bool) -> Demand {
         let mut state = lock(&self.state);
         let has_key = self.usable(&state).is_some_and(is_there);
@@ -161,9 +161,9 @@ impl Remote {
         let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < REFRESH_INTERVAL);
         match progress {
             _ if has_key && is_fresh => return Demand::Nothing,
-            // Those that have their key do not wait for others.
+            // Requests whose key is known do not wait for others.
             Progress::Driven => return if has_key { Demand::Nothing } else { Demand::Wait },
-            // All that waited for it have gone.
+            // All requests that waited for it were dropped.
             Progress::Parked if is_soon => return Demand::Wait,
             Progress::Idle if is_soon => {
                 *is_throttled = !has_key;
@@ -185,7 +185,7 @@ impl Remote {
         KeySet::parse(response.body()).map_err(|error: KeySetError| error.to_string())
     }
 
-    /// Fetches the keys. If that fails, those that are there stay.
+    /// Fetches the keys. If that fails, the known keys stay.
     async fn refresh(self: Arc<Self>) {
         let begin = (self.now)();
         let fetched = self.fetch().await;

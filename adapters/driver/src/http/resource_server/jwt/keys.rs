@@ -19,11 +19,11 @@ pub struct KeySet(Vec<Key>);
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum KeySetError {
-    /// It has more than [`KeySet::MAX_LEN`] bytes.
+    /// The set has more than [`KeySet::MAX_LEN`] bytes.
     TooLong,
-    /// It has more than [`KeySet::MAX_KEYS`] keys.
+    /// The set has more than [`KeySet::MAX_KEYS`] keys.
     TooMany,
-    /// It is no JSON Web Key Set.
+    /// The text is no JSON Web Key Set.
     Malformed,
 }
 
@@ -43,7 +43,7 @@ impl std::error::Error for KeySetError {}
 #[derive(Clone)]
 pub(super) struct Key {
     id: Option<String>,
-    /// The only algorithm that it is for, if it names one.
+    /// The only algorithm of the key, if it names one.
     algorithm: Option<Algorithm>,
     material: Material,
 }
@@ -66,7 +66,7 @@ impl KeySet {
     /// Reads a JSON Web Key Set. Keys of unknown types, and those that are not for signatures, are left out.
     ///
     /// # Errors
-    /// Returns why it is not used. The length is checked before anything else.
+    /// Returns the reason if the set is not used. The length is checked before anything else.
     pub fn parse(body: &[u8]) -> Result<Self, KeySetError> {
         if body.len() > Self::MAX_LEN {
             return Err(KeySetError::TooLong);
@@ -80,7 +80,7 @@ impl KeySet {
         Ok(Self(keys.iter().filter_map(Key::of).collect()))
     }
 
-    /// Returns the keys that can have signed a token.
+    /// Returns the keys with which a token may be signed.
     pub(super) fn find(&self, algorithm: Algorithm, id: Option<&str>) -> impl Iterator<Item = &Key> {
         self.0.iter().filter(move |key| key.fits(algorithm) && (id.is_none() || key.id.as_deref() == id))
     }
@@ -116,7 +116,7 @@ impl Key {
         Some(Self { id: id.text().ok()?, algorithm, material })
     }
 
-    /// Returns whether signatures of this algorithm can be of this key.
+    /// Returns whether the key can have signatures of this algorithm.
     fn fits(&self, algorithm: Algorithm) -> bool {
         self.algorithm.is_none_or(|own| own == algorithm)
             && match self.material {
@@ -127,7 +127,7 @@ impl Key {
             }
     }
 
-    /// Returns whether a signature is of this key.
+    /// Returns whether a signature is valid for this key.
     pub(super) fn verify(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool {
         if !self.fits(algorithm) {
             return false;
@@ -145,9 +145,9 @@ impl Key {
     }
 }
 
-/// Signatures of the key in the header of a proof.
+/// The verification of signatures with the key in the header of a proof.
 pub(in crate::http::resource_server) trait ProofSignature {
-    /// Returns whether a signature is of this key.
+    /// Returns whether a signature is valid for this key.
     fn is_signature(&self, algorithm: Algorithm, message: &[u8], signature: &[u8]) -> bool;
 }
 

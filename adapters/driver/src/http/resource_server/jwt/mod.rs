@@ -28,10 +28,11 @@ use super::{
     verifier::{AccessToken, LEEWAY, TokenError, TokenVerifier},
 };
 
-/// The most keys that are tried for a token, which may name none. Each try costs a verification of a signature.
+/// The most keys that are tried for a token without a key name. Each try verifies a signature.
 const MAX_TRIED: usize = 8;
 
-/// Verifies access tokens that are signed JSON Web Tokens: algorithm, key, signature, issuer, audience and time.
+/// A verifier of access tokens that are signed JSON Web Tokens. It checks algorithm, key, signature, issuer, audience
+/// and time.
 ///
 /// A token without an expiry is refused, and so are tokens with symmetric signatures or without one. For a token that
 /// does not name its key, the first 8 keys of its algorithm are tried.
@@ -52,8 +53,8 @@ impl JwtVerifier {
     /// Accepts tokens of an issuer for a resource, with the algorithms `RS256`, `PS256`, `ES256` and `EdDSA`.
     ///
     /// Both names are compared byte for byte. `resource` is the
-    /// [identifier](mcp_proto::auth::ResourceMetadata::resource) of the server, unless its authorization server names
-    /// it otherwise.
+    /// [identifier](mcp_proto::auth::ResourceMetadata::resource) of the server, unless its authorization server uses
+    /// another name.
     #[must_use]
     pub fn new(issuer: impl Into<String>, resource: impl Into<String>, keys: impl Into<KeySource>) -> Self {
         Self(Arc::new(Settings {
@@ -80,7 +81,7 @@ impl JwtVerifier {
         self
     }
 
-    /// Sets how far the clocks of the servers may differ. Default 30 seconds.
+    /// Sets the most by which the clocks of the servers may differ. Default 30 seconds.
     #[must_use]
     pub fn leeway(mut self, leeway: Duration) -> Self {
         Arc::make_mut(&mut self.0).leeway = leeway;
@@ -105,7 +106,7 @@ impl Settings {
         }
         let mut claims = jws.verify(keys.find(algorithm, id).take(MAX_TRIED));
         if id.is_none() && claims == Err(TokenError::Signature) {
-            // Without an id, only the signature tells whether its key is there.
+            // Without an id, only the signature shows whether the set has its key.
             let is_newer = |found: &Arc<KeySet>| !Arc::ptr_eq(found, &keys);
             let newer = self.keys.find(None, is_newer).await?;
             if is_newer(&newer) {
@@ -129,7 +130,7 @@ impl Settings {
         if !scope.is_there() {
             token.scope = scp.texts().map_err(invalid("scp"))?.join(" ");
         }
-        // Its form is checked also if it is not used.
+        // It is checked also if it is not used.
         let party = party.text().map_err(invalid("azp"))?;
         token.client_id = token.client_id.or(party);
         Ok(token)

@@ -77,7 +77,7 @@ struct TaskState {
     updated: Timestamp,
     /// The number of changes.
     revision: u64,
-    /// The last change that the store was told of.
+    /// The last change that was reported to the store.
     noted: u64,
     /// Set when the state of the ended task is in the store.
     is_stored: bool,
@@ -191,7 +191,7 @@ impl Tasks {
         task.ok_or_else(|| ErrorObject::invalid_params("Task not found"))
     }
 
-    /// Returns the task with this id, whatever its principal is.
+    /// Returns the task with this id, of any principal.
     pub(super) fn any(&self, id: &str) -> Option<Arc<Task>> {
         lock(&self.table).tasks.get(id).cloned()
     }

@@ -1,4 +1,4 @@
-//! What decides what can happen from a state.
+//! The parts of a state that decide about its successors.
 
 extern crate std;
 
