@@ -175,7 +175,7 @@ pub(crate) enum Command {
     /// Signs the user in at a server over HTTP, and stores the tokens for the other commands.
     ///
     /// The user agrees in a browser on this machine. Without --client-id the program registers itself. The tokens are
-    /// refreshed when they expire.
+    /// refreshed when they expire. The user has ten minutes, whatever --timeout is.
     Login(LoginOptions),
     /// Removes the stored tokens of a server, and revokes them.
     Logout {

@@ -13,6 +13,7 @@ use std::{
     },
 };
 
+use http::header::AUTHORIZATION;
 use mcp_blocking::{
     Client, Error,
     http::{
@@ -31,7 +32,7 @@ use crate::{
     host,
     options::{ConnectionOptions, LoginOptions},
     show,
-    target::Target,
+    target::{TOKEN, Target},
 };
 
 /// The variable of the environment with the secret of `--client-id`.
@@ -74,6 +75,9 @@ impl Credentials {
 /// Signs the user in at the authorization server of a server, and stores the tokens.
 pub(crate) fn login(options: &LoginOptions, connection: &ConnectionOptions) -> Result<ExitCode, Failed> {
     let address = address(&options.server, connection)?;
+    if address.headers.contains_key(AUTHORIZATION) {
+        return Err(Failed::usage("the header Authorization is given, which has priority over stored tokens"));
+    }
     let server = address.url.to_string();
     let store = store(tokens_file(connection).ok_or_else(no_home)?)?;
     let was_signed_in = is_stored(&store, &server)?;
@@ -95,15 +99,19 @@ pub(crate) fn login(options: &LoginOptions, connection: &ConnectionOptions) -> R
         .connect(&host::host(connection, None)?)
         .map_err(|error| Failed::connection(&error))
         .and_then(|client| use_credentials(&client));
-    if let Err(failed) = outcome {
-        // The provider says more than the refusal of the server.
-        return Err(provider.error().map_or(failed, |error| Failed::connection(&error)));
-    }
     let was_asked = was_asked.load(Ordering::Relaxed);
-    if was_asked && !provider.is_stored() {
-        return Err(Failed::usage("the tokens could not be stored"));
+    match (outcome, provider.error()) {
+        // The provider says more than the refusal of the server.
+        (Err(_), Some(error)) => return Err(Failed::connection(&error)),
+        _ if was_asked && !provider.is_stored() => return Err(Failed::usage("the tokens could not be stored")),
+        // The server has accepted the tokens, and refuses the list of its tools for another reason.
+        (Err(_), None) if was_asked => {}
+        (outcome, _) => outcome?,
     }
     if !connection.quiet {
+        if env::var_os(TOKEN).is_some() || connection.bearer.is_some() {
+            show::note("the token of --bearer or MCP_BEARER_TOKEN has priority over the stored tokens");
+        }
         show::note(match (was_asked, was_signed_in) {
             (true, _) => "signed in",
             (false, true) => "signed in already: for another sign-in, use `mcp logout` before",

@@ -16,7 +16,7 @@ use mcp_service::{
 use crate::{error::Failed, options::ConnectionOptions, sign_in::Credentials};
 
 /// The variable of the environment with a bearer token.
-const TOKEN: &str = "MCP_BEARER_TOKEN";
+pub(crate) const TOKEN: &str = "MCP_BEARER_TOKEN";
 
 /// A server that can be connected to, as often as needed.
 #[derive(Debug)]

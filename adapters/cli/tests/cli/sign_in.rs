@@ -251,6 +251,8 @@ pub(crate) fn wrong_sign_ins() {
     assert!(code == 2 && error.contains("must be a URL"), "{error}");
     let (code, _, error) = user.mcp(&["login", "http://127.0.0.1:1/mcp", "--client-id", "x"]);
     assert!(code == 2 && error.contains("--issuer"), "{error}");
+    let (code, _, error) = user.mcp(&["login", &bridge.url, "--header", "authorization: Bearer x"]);
+    assert!(code == 2 && error.contains("has priority"), "{error}");
     let (code, _, error) = user.mcp(&["login", "http://127.0.0.1:1/mcp", "--scope", "a\"b"]);
     assert!(code == 2 && error.contains("--scope"), "{error}");
     fs::write(user.tokens(), "no JSON").expect("it is written");

@@ -20,7 +20,7 @@ use crate::{
 const PAUSE: Duration = Duration::from_secs(4);
 
 /// Calls of a tool that are sent before a response is read.
-struct Calls {
+pub(crate) struct Calls {
     count: usize,
     tool: &'static str,
     arguments: Value,
