@@ -232,8 +232,8 @@ for (const adapter of adapters) {
     await counted({ refreshes: 1 }, () => mcp('list', url));
     await counted({ revocations: 2 }, () => mcp('logout', url));
     await counted({}, async () => {
-      const listed = await mcp('list', url).then(({ output }) => output, () => undefined);
-      if (listed !== undefined) throw new Error(`the server lists ${listed}`);
+      const refused = await mcp('list', url).then(({ output }) => `it lists ${output}`, ({ message }) => message);
+      if (!refused.startsWith('exit status 3') || !refused.includes('mcp login')) throw new Error(refused);
     });
   });
 }
