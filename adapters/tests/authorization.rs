@@ -174,7 +174,7 @@ impl Issuer {
         reader.read_exact(&mut body).expect("it is whole");
         if self.update(|state| state.floods) == Some(&*path) {
             self.update(|state| state.floods_begun += 1);
-            // A client that neither reads nor closes the connection ends it too, and fails the test.
+            // For a client that neither reads nor closes the connection.
             stream.set_write_timeout(Some(Duration::from_secs(30))).expect("a timeout");
             let length = FLOOD + 1;
             let _ = write!(
