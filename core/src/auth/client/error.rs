@@ -61,7 +61,7 @@ pub enum AuthError {
     NotLoaded,
     /// The stored credentials could not be removed. The client finds them when it is started again.
     NotRemoved,
-    /// The client, or another process, has signed out since then.
+    /// The client, or another process, has signed out since the request was sent or the flow began.
     SignedOut,
     /// The server refuses the request with the current token, and no other token is requested: this one is new, or the
     /// server has named no scopes to request.
