@@ -38,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = connect(&service, &host).await?;
     for folder in ["file:///home/ada/second", "file:///home/ada/third"] {
         roots.set([Root::new(folder)])?;
-        changes.recv().await;
+        changes.recv().await.ok_or("the server has ended")?;
         let result = client.call_tool("folders", ())?.await?;
         println!("the server has seen {:?}", result.content[0].as_text());
     }

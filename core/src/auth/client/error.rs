@@ -29,8 +29,8 @@ pub enum AuthError {
     NotAuthorizable(NotAuthorizable),
     /// The client has neither a user nor credentials with which it authenticates.
     NotInteractive,
-    /// The server or the client requires tokens that are bound to a key, and the other side does not support them or
-    /// none of the algorithms.
+    /// The server or the client requires tokens that are bound to a key. The client has no key, or the authorization
+    /// server does not support its algorithm.
     NotBound,
     /// The application has not supplied the assertion that the grant needs.
     NoAssertion,

@@ -43,7 +43,8 @@
 //! After a refresh that failed, and left the refresh token valid, there is a pause before the next one: a second, then
 //! twice as long after each failure, up to five minutes. So a token endpoint that responds with 403, 404 or 5xx, or not
 //! at all, gets few requests. Requests that need a refresh in the pause read the stored credentials, and use a newer
-//! token in them. Otherwise they fail with the same error. A new token of this process or of another one ends the pause, and so does `allow_authorization`.
+//! token in them. Otherwise they fail with the same error. A new token of this process or of another one ends the
+//! pause, and so does `allow_authorization`.
 //!
 //! # When a server changes its authorization server
 //!
