@@ -7,7 +7,7 @@
 use std::error::Error;
 
 use mcp_guide::connect;
-use mcp_proto::schema::{ElicitFormParams, ElicitResult};
+use mcp_proto::schema::{ElicitFormParams, ElicitResult, ElicitValue, Map};
 use mcp_service::{CallError, Context, Elicited, Failure, Host, Service, Tool};
 use schemars::JsonSchema;
 use serde::Deserialize;
@@ -63,7 +63,8 @@ async fn main() -> Result<(), Box<dyn Error>> {
             println!("{} {schema:#}", form.message);
             let place = &schema["properties"]["place"]["default"];
             let content = json!({"size": "Large", "toppings": ["Olives"], "place": place});
-            Ok::<_, Failure>(ElicitResult::accept(serde_json::from_value(content)?))
+            let content: Map<ElicitValue> = serde_json::from_value(content)?;
+            Ok::<_, Failure>(ElicitResult::accept(content))
         })
         .build();
     let client = connect(&service, &host).await?;
