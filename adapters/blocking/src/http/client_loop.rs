@@ -14,7 +14,7 @@
 //!   run_after: begins a request,   push, timers, sockets
 //!     does not wait
 //!     no leader ------ leads, and runs up to BATCH ready tasks
-//!       more are ready a waiting caller, or else the loop thread, leads next
+//!                     (then a waiting caller, or else the loop thread, runs the others)
 //!     another leads -- wakes it from poll(2)
 //!
 //!   leader: run ready tasks -> fire timers -> poll(2) on its wake pipe and the sockets -> repeat

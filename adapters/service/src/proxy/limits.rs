@@ -9,8 +9,8 @@ pub struct ProxyLimits {
     /// The most items of one list: of tools, prompts, resources or templates. A longer list is refused, and the last
     /// accepted list stays. Default 20,000.
     pub items: usize,
-    /// The most bytes of one list, in the form in which it is sent. A larger list is refused, and the last accepted list
-    /// stays. Default 16 MiB.
+    /// The most bytes of one list, in the form in which it is sent. A larger list is refused, and the last accepted
+    /// list stays. Default 16 MiB.
     pub list_bytes: usize,
     /// The most time for one list. A list that takes longer is refused, and the last accepted list stays. Default 1
     /// minute.

@@ -21,8 +21,8 @@ const SHORT_AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct AuthorizationPause {
     until: Timestamp,
     error: AuthError,
-    /// The last token that the server has refused since the pause began. For requests that need no authorization, a server may
-    /// accept any token.
+    /// The last token that the server has refused since the pause began. For requests that need no authorization, a
+    /// server may accept any token.
     refused: Option<TokenId>,
 }
 
