@@ -1,7 +1,7 @@
 //! Typed handlers and clients for the Model Context Protocol, independent of any runtime.
 //!
-//! The core, [`mcp_proto`](https://docs.rs/mcp-proto), implements the protocol; a driver, such as `mcp-blocking`, does
-//! the I/O and runs jobs. This crate is the layer between them, and the same for every driver.
+//! The core, [`mcp_proto`], implements the protocol; a driver, such as `mcp-blocking`, does the I/O and runs jobs. This
+//! crate is the layer between them, and the same for every driver.
 //!
 //! The [guide](https://github.com/mcp-proto/mcp-proto/blob/main/docs/guide/src/introduction.md) has a tutorial, how-to
 //! pages, and a section with code for each feature of the protocol.

@@ -75,11 +75,11 @@ pub struct AuthorizationServer {
     pub revocation_endpoint: Option<Url>,
     /// The scopes that the server knows.
     pub scopes_supported: Option<Scopes>,
-    /// The authentication methods of the token endpoint. The default of RFC 8414 is `client_secret_basic`.
+    /// The authentication methods of the token endpoint. Where the member is missing: `client_secret_basic`.
     pub token_endpoint_auth_methods: Vec<String>,
     /// The algorithms of assertions of clients at the token endpoint.
     pub token_endpoint_auth_algorithms: Vec<String>,
-    /// The grants that the server has. The default of RFC 8414 is `authorization_code` and `implicit`.
+    /// The grants that the server has. Where the member is missing: `authorization_code` and `implicit`.
     pub grant_types: Vec<String>,
     /// The methods of code challenges. `None` if the member is missing: the server then does not support PKCE.
     pub code_challenge_methods: Option<Vec<String>>,

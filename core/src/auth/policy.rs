@@ -179,7 +179,8 @@ impl UrlPolicy {
         if !url.is_https() && network != Network::Loopback {
             return Err(UrlRefused::NotEncrypted);
         }
-        // A server that is reached by name may be in a private network. Other hosts may not.
+        // The name of the server may have a loopback or private address. For other origins, the network of the server
+        // decides.
         let is_own = matches!(network, Network::Loopback | Network::Private) && url.is_same_origin(&self.server);
         if is_own { Ok(()) } else { self.check_network(url, network) }
     }

@@ -31,7 +31,7 @@ impl Secret {
         Hash::hash(self.0.as_bytes())
     }
 
-    /// Returns whether `other` is the same text. The comparison takes constant time.
+    /// Returns whether `other` is the same text. The time of the comparison reveals nothing about where they differ.
     #[must_use]
     pub fn matches(&self, other: &str) -> bool {
         Hash::hash(self.0.as_bytes()) == Hash::hash(other.as_bytes())

@@ -4,7 +4,7 @@
 //! cargo run -p mcp-guide --example roots
 //! ```
 
-use std::{error::Error, sync::mpsc};
+use std::error::Error;
 
 use mcp_guide::connect;
 use mcp_proto::{
@@ -12,6 +12,7 @@ use mcp_proto::{
     schema::{Root, RootsListChangedParams},
 };
 use mcp_service::{CallError, Context, Host, Roots, Service, Tool};
+use tokio::sync::mpsc;
 
 async fn folders(context: Context) -> Result<Vec<String>, CallError> {
     let roots = context.roots().await?;
@@ -20,11 +21,11 @@ async fn folders(context: Context) -> Result<Vec<String>, CallError> {
 
 #[tokio::main]
 async fn main() -> Result<(), Box<dyn Error>> {
-    let (changed, changes) = mpsc::channel();
+    let (changed, mut changes) = mpsc::channel(1);
     let service = Service::builder("folders", env!("CARGO_PKG_VERSION"))
         .tool(Tool::new_async("folders", folders))
         .on(move |_: RootsListChangedParams, _| {
-            let _ = changed.send(());
+            let _ = changed.try_send(()); // does not wait
         })
         .build()?;
 
@@ -37,7 +38,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let client = connect(&service, &host).await?;
     for folder in ["file:///home/ada/second", "file:///home/ada/third"] {
         roots.set([Root::new(folder)])?;
-        changes.recv()?;
+        changes.recv().await.ok_or("the server has ended")?;
         let result = client.call_tool("folders", ())?.await?;
         println!("the server has seen {:?}", result.content[0].as_text());
     }

@@ -394,33 +394,76 @@ fn blocks(lines: &[&str]) -> String {
     found
 }
 
-/// Returns whether code has a name outside of comments: the last part of `Type::method`.
-fn uses(code: &str, name: &str) -> bool {
-    let name = name.rsplit("::").next().unwrap_or(name);
-    let is_part = |c: char| c.is_alphanumeric() || c == '_';
-    code.lines().any(|line| {
+/// Returns code without its comments.
+fn without_comments(code: &str) -> String {
+    let lines = code.lines().map(|line| {
         // A URI such as `docs://readme` begins no comment.
         let is_comment = |at: usize| line[..at].trim_end() != &line[..at] || at == 0;
         let end = line
             .match_indices("//")
             .map(|(at, _)| at)
             .find(|at| is_comment(*at));
-        let words = line[..end.unwrap_or(line.len())].split(|c| !is_part(c));
-        words.into_iter().any(|word| word == name)
-    })
+        &line[..end.unwrap_or(line.len())]
+    });
+    lines.collect::<Vec<_>>().join("\n")
+}
+
+/// Returns whether code uses a name outside of comments:
+///
+/// - `Type::member` is used as such, or as `.member`.
+/// - An attribute such as `#[serde(default)]` is used with or without a value.
+/// - Another name in lower case is a function, and is called.
+/// - A type is named.
+fn uses(code: &str, name: &str) -> bool {
+    let code = without_comments(code);
+    let is_part = |c: char| c.is_alphanumeric() || c == '_';
+    let has = |text: &str| {
+        code.match_indices(text).any(|(at, _)| {
+            let continues = |pair: [Option<char>; 2]| pair.iter().all(|c| c.is_some_and(is_part));
+            let (before, after) = (&code[..at], &code[at + text.len()..]);
+            !continues([before.chars().next_back(), text.chars().next()])
+                && !continues([text.chars().next_back(), after.chars().next()])
+        })
+    };
+    if name.starts_with("#[") {
+        return has(name.trim_end_matches([')', ']']));
+    }
+    match name.rsplit_once("::") {
+        Some((_, member)) => has(name) || has(&format!(".{member}")),
+        None if name.starts_with(char::is_lowercase) => has(&format!("{name}(")),
+        None => has(name),
+    }
 }
 
 #[test]
 fn names_are_found_in_code_only() {
     assert!(uses("    roots.set([root])?; // changed", "Roots::set"));
+    assert!(uses("roots\n    .set([root])", "Roots::set"));
+    assert!(uses("f(Roots::set)", "Roots::set"));
     assert!(uses("let uri = \"docs://readme\"; call()", "call"));
     for code in [
         "// roots.set(x)",
         "    x(); // set",
         "roots.reset()",
+        "roots.set_all()",
         "set_all()",
+        "let set = 1; set()",
+        "Other::set()",
+        "MyRoots::set()",
     ] {
         assert!(!uses(code, "Roots::set"), "{code}");
+    }
+    assert!(!uses("let call = 1; recall()", "call"));
+    assert!(uses("Backend::builder()", "Backend") && !uses("BackendError", "Backend"));
+    for code in ["#[serde(default)]", "#[serde(default = \"table\")]"] {
+        assert!(uses(code, "#[serde(default)]"), "{code}");
+    }
+    for code in [
+        "Roots::default()",
+        "{\"default\": 1}",
+        "#[serde(default_of)]",
+    ] {
+        assert!(!uses(code, "#[serde(default)]"), "{code}");
     }
     let page = [
         "```rust,no_run",
@@ -436,6 +479,9 @@ fn names_are_found_in_code_only() {
     assert!(uses(&code, "hidden") && uses(&code, "shown"));
     assert!(!uses(&code, "other") && !uses(&code, "prose"));
 }
+
+/// Names of the standard library, and names that other things have, too.
+const UNSPECIFIC: [&str; 7] = ["Default", "Err", "None", "Ok", "Result", "Some", "Store"];
 
 #[test]
 fn each_feature_has_a_section_with_code_and_a_program() {
@@ -466,6 +512,10 @@ fn each_feature_has_a_section_with_code_and_a_program() {
         let names: Vec<_> = api.split('`').skip(1).step_by(2).collect();
         assert!(!names.is_empty(), "{feature} names no API");
         for name in names {
+            assert!(
+                !UNSPECIFIC.contains(&name),
+                "{feature}: {name} is used anywhere"
+            );
             assert!(uses(&shown, name), "{feature}: {link} does not use {name}");
             assert!(uses(&code, name), "{feature}: {path} does not use {name}");
         }

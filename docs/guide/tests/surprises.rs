@@ -47,7 +47,9 @@ fn a_payment_comes_after_the_last_question() {
     let paid = client().call_tool("pay", ()).unwrap();
     assert_eq!(paid.content[0].as_text(), Some("paid"));
     let wrong = AssertUnwindSafe(|| client().call_tool("pay_too_early", ()));
-    assert!(catch_unwind(wrong).is_err());
+    let panic = catch_unwind(wrong).unwrap_err();
+    let text = panic.downcast_ref::<String>().unwrap();
+    assert!(text.contains("side effect \"payment\""), "{text}");
 }
 
 #[test]

@@ -8,12 +8,14 @@
 //!     no leader ------ leads ----> leader, leader_changes <--- leads -- no caller has led for
 //!     a caller leads - parks ----> waiting_callers                      TAKE_OVER_AFTER, or
 //!     loop thread                                                       needs_loop_thread is set
+//!     runs tasks ----- parks ----> waiting_callers
 //!     polls sockets -- takes over, and wakes it from poll(2)
 //!
 //!   run_after: begins a request,   push, timers, sockets
 //!     does not wait
-//!     no leader ------ leads until no task is ready
-//!     another leads -- wakes it
+//!     no leader ------ leads, and runs up to BATCH ready tasks
+//!                     (then a waiting caller, or else the loop thread, runs the others)
+//!     another leads -- wakes it from poll(2)
 //!
 //!   leader: run ready tasks -> fire timers -> poll(2) on its wake pipe and the sockets -> repeat
 //!   A leader that finds another value in `leader_changes` after poll(2) has lost the lead, and stops.
@@ -63,8 +65,8 @@ use super::{
     threads::Threads,
 };
 
-/// The time without a caller that leads after which the loop thread leads. It is checked at this interval, so it can
-/// take twice as long.
+/// The loop thread leads after this time without a leading caller. It checks that at this interval, so it can take
+/// twice as long.
 const TAKE_OVER_AFTER: Duration = Duration::from_millis(1);
 
 /// The pause of the leader if the system cannot wait for sockets.
@@ -127,7 +129,7 @@ struct State {
     needs_loop_thread: bool,
     /// Set while the loop thread sleeps without a timeout.
     loop_thread_sleeps: bool,
-    /// Callers that wait while another one leads.
+    /// Callers that wait while another caller leads or the loop thread runs tasks.
     waiting_callers: Vec<WaitingThread>,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,
@@ -171,8 +173,8 @@ impl ClientLoop {
         CURRENT.try_with(|current| !is_current(&current.borrow())).unwrap_or(false)
     }
 
-    /// Calls `change`, and polls the tasks that it wakes, until they are pending. If another thread leads, it polls
-    /// them.
+    /// Calls `change`, and runs the tasks that are ready then, up to [`BATCH`]. The next leader runs the others: a
+    /// waiting caller, or else the loop thread. If another thread leads already, it runs all of them.
     pub(super) fn run_after<T>(&self, change: impl FnOnce() -> T) -> T {
         struct ChangeGuard(usize);
         impl Drop for ChangeGuard {
@@ -202,8 +204,8 @@ impl ClientLoop {
         result
     }
 
-    /// Leads until `thread`, which is the current one, is notified. If another caller leads, parks until `thread` is
-    /// notified.
+    /// Leads until `thread`, which is the current one, is notified. If another caller leads or the loop thread runs
+    /// tasks, parks until `thread` is notified.
     pub(super) fn drive(&self, thread: &WaitingThread) {
         if !self.may_lead() || !thread.begin_work(self.0.clone()) {
             return;

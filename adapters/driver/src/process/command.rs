@@ -156,9 +156,10 @@ impl Command {
         self
     }
 
-    /// Sets the grace periods of a shutdown. When the first has passed after its standard input was closed, the program
-    /// and its descendants get SIGTERM. When the second has passed after that, they get SIGKILL. Default two seconds
-    /// each. Windows has no SIGTERM: there they are ended after the first period.
+    /// Sets the grace periods of a shutdown. When the first has passed after its standard input was closed, the
+    /// program, if it still runs, and its descendants get SIGTERM. Descendants that outlive the program get it at once.
+    /// When the second period has passed after that, those that still run get SIGKILL. Default two seconds each.
+    /// Windows has no SIGTERM: there they are ended after the first period.
     #[must_use]
     pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
         self.shutdown_timeouts = ShutdownTimeouts { after_eof, after_sigterm };

@@ -23,8 +23,9 @@ type Mask = dyn for<'a> Fn(&'a str) -> Cow<'a, str> + Send + Sync;
 /// messages and resources, at any depth. It is not called with members of the protocol such as types, media types and
 /// binary data, nor with the names of members. Texts with half of a surrogate pair are replaced by `"[masked]"`.
 ///
-/// To keep the texts of all errors from clients, use [`mask_failures`](crate::ServiceBuilder::mask_failures) instead,
-/// which does not change results that handlers write for clients.
+/// To keep the texts of errors from clients, use [`mask_failures`](crate::ServiceBuilder::mask_failures) instead. It
+/// does not mask the texts that handlers write for clients: results, also failed ones, the texts of [`Failure::new`],
+/// text literals, and each [`ErrorObject`].
 ///
 /// ```
 /// use mcp_service::{Service, Tool, layers::MaskTexts};

@@ -29,8 +29,8 @@ type Counts = Box<dyn Fn(&IncomingRequest) -> bool + Send + Sync>;
 
 /// A layer that limits the requests of each caller: a token bucket for each principal.
 ///
-/// A caller without a principal is counted by its address, or else by its connection. Callers over HTTP without a
-/// principal and an address share one bucket, unless the endpoint gets a `PeerAddr` that distinguishes them.
+/// A caller without a principal is counted by its address, or else by its connection. Callers over HTTP with neither
+/// a principal nor an address share one bucket, unless the endpoint gets a `PeerAddr` that distinguishes them.
 ///
 /// A request beyond the limit gets the error [`RATE_LIMITED`], which has the time until the next attempt. Its handler
 /// does not run.

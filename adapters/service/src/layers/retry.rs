@@ -75,7 +75,7 @@ impl Retry {
         }
     }
 
-    /// Sets the most attempts to send a request, with the first one. Default 3.
+    /// Sets the most attempts to send a request, including the first one. Default 3.
     #[must_use]
     pub const fn attempts(mut self, attempts: u32) -> Self {
         self.attempts = attempts;

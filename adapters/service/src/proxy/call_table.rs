@@ -459,7 +459,7 @@ impl CallTable {
         let is_over = |peer: &Peer<ClientRole>, until: Timestamp| match times.get(&peer.calls().number()) {
             Some(Some(now)) => *now >= until,
             Some(None) => true,
-            // The call was added since then.
+            // The call was added after the times were read.
             None => false,
         };
         let (expired, forgotten): (Vec<_>, Vec<_>) = {

@@ -6,12 +6,14 @@ use std::time::Duration;
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct ProxyLimits {
-    /// The most items of one list: of tools, prompts, resources or templates. A longer list is not offered. Default
-    /// 20,000.
+    /// The most items of one list: of tools, prompts, resources or templates. A longer list is refused, and the last
+    /// accepted list stays. Default 20,000.
     pub items: usize,
-    /// The most bytes of one list, in the form in which it is sent. A larger list is not offered. Default 16 MiB.
+    /// The most bytes of one list, in the form in which it is sent. A larger list is refused, and the last accepted
+    /// list stays. Default 16 MiB.
     pub list_bytes: usize,
-    /// The most time for one list. Default 1 minute.
+    /// The most time for one list. A list that takes longer is refused, and the last accepted list stays. Default 1
+    /// minute.
     pub list_time: Duration,
     /// The least time between two requests for the lists. Changes in between are read together. Default 100
     /// milliseconds.

@@ -29,8 +29,8 @@ pub enum AuthError {
     NotAuthorizable(NotAuthorizable),
     /// The client has neither a user nor credentials with which it authenticates.
     NotInteractive,
-    /// The server or the client requires tokens that are bound to a key, and the other side does not support them or
-    /// none of the algorithms.
+    /// The server or the client requires tokens that are bound to a key. The client has no key, or the authorization
+    /// server does not support its algorithm.
     NotBound,
     /// The application has not supplied the assertion that the grant needs.
     NoAssertion,
@@ -61,7 +61,7 @@ pub enum AuthError {
     NotLoaded,
     /// The stored credentials could not be removed. The client finds them when it is started again.
     NotRemoved,
-    /// The client, or another process, has signed out since then.
+    /// The client, or another process, has signed out since the request was sent or the flow began.
     SignedOut,
     /// The server refuses the request with the current token, and no other token is requested: this one is new, or the
     /// server has named no scopes to request.

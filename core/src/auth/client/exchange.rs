@@ -276,7 +276,7 @@ impl AuthClient {
         }
     }
 
-    /// Fails a token request. If the client has signed out since then, the sign-out continues.
+    /// Fails a token request. If the client has signed out since it was sent, the sign-out continues.
     fn fail_or_sign_out(&mut self, error: AuthError) {
         if self.goal == Goal::SignOut { self.start(Goal::SignOut, None) } else { self.fail(error) }
     }

@@ -42,12 +42,13 @@
 //!
 //! After a refresh that failed, and left the refresh token valid, there is a pause before the next one: a second, then
 //! twice as long after each failure, up to five minutes. So a token endpoint that responds with 403, 404 or 5xx, or not
-//! at all, gets few requests. Requests that need a refresh in the pause read the stored credentials, and else fail with
-//! the same error. A new token of this process or of another one ends the pause, and so does `allow_authorization`.
+//! at all, gets few requests. Requests that need a refresh in the pause read the stored credentials, and use a newer
+//! token in them. Otherwise they fail with the same error. A new token of this process or of another one ends the
+//! pause, and so does `allow_authorization`.
 //!
 //! # When a server changes its authorization server
 //!
-//! Credentials belong to the issuer of their tokens, and are sent to no other one. Those of the last
+//! Credentials belong to the issuer that issued them, and are sent to no other one. Those of the last
 //! [few](Credentials::MAX_OTHERS) issuers of a server are kept. If the server names one of them again, its tokens and
 //! its registration are used again, also in the times above. A change of the issuer does not end these times, because
 //! the server chooses which issuer it names.
@@ -166,7 +167,7 @@ pub struct AuthClient {
     action: Option<Action>,
     step: Step,
     goal: Goal,
-    /// The number of flows, with the first load.
+    /// The number of flows, including the first load.
     flow: u64,
     counts: Counts,
     /// The counts when the flow began.

@@ -21,8 +21,8 @@ const SHORT_AUTHORIZATION_PAUSE: Duration = Duration::from_secs(60);
 pub(super) struct AuthorizationPause {
     until: Timestamp,
     error: AuthError,
-    /// The last token that the server has refused since then. For requests that need no authorization, a server may
-    /// accept any token.
+    /// The last token that the server has refused since the pause began. For requests that need no authorization, a
+    /// server may accept any token.
     refused: Option<TokenId>,
 }
 
@@ -116,7 +116,9 @@ impl AuthClient {
         });
     }
 
-    /// Ends the flow with an error. If the error is that of an interactive authorization, a pause begins.
+    /// Ends the flow with an error. If the flow requested an authorization of the user, a pause of `time(&error)`
+    /// begins, unless that is `None`. After a failed refresh a pause of refreshes begins, unless one has not ended or
+    /// the client has signed out.
     pub(super) fn fail(&mut self, error: AuthError) {
         if error.is_refusal() {
             self.refusal = Some(error.clone());

@@ -79,7 +79,7 @@ impl ProofPublicKey {
         }
     }
 
-    /// Returns whether the key can have signatures of an algorithm. No key fits a symmetric algorithm, or `none`.
+    /// Returns whether the key can verify signatures of an algorithm. No key fits a symmetric algorithm, or `none`.
     #[must_use]
     pub fn fits(&self, algorithm: &str) -> bool {
         match self {

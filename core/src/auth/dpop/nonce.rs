@@ -45,7 +45,8 @@ impl NonceKey {
         Base64UrlUnpadded::encode_string(&self.nonce(now / self.window))
     }
 
-    /// Returns whether a nonce is valid. The comparison takes constant time.
+    /// Returns whether a nonce is valid. One that is malformed, or whose window is not valid, is refused without a
+    /// comparison. Otherwise the time of the comparison reveals nothing about where the codes differ.
     #[must_use]
     pub fn is_valid(&self, now: u64, nonce: &str) -> bool {
         let mut bytes = [0; NUMBER_LEN + CODE_LEN];

@@ -24,10 +24,11 @@ const RESERVED_PART: usize = 512;
 /// room, a proof is refused. The entries of a principal are bounded as well, for all of its keys together:
 ///
 /// - Half of the entries are a **reserve**, of which each principal gets a 512th of its share at most. So a principal
-///   that sends few requests is served, unless there are more principals than the reserve has parts: 1,024 by default.
-/// - Of the **other half** a principal gets at most its share, and less than half of the free entries. So a principal
-///   that fills its share locks out only itself. Several together lock out only those that need more than their parts
-///   of the reserve.
+///   that sends few requests is served, whatever the others send, unless there are more principals than the reserve has
+///   parts: 1,024 by default.
+/// - In the **other half** a principal gets another entry while it has fewer than its share and fewer than are free. So
+///   a principal that fills its share locks out only itself. Several together lock out only those that need more than
+///   their parts of the reserve.
 ///
 /// Proofs that are too old count no longer. They are removed a few at a time, when others are admitted. Proofs whose
 /// last second has passed are refused also after the clock was set back.

@@ -67,7 +67,7 @@ impl Process {
                 sleep(pause).await;
                 let mut step = renewed.step("renew", &name);
                 step.add(millis(LEASE));
-                // An entry that has expired since then is created again.
+                // An entry that has expired since its last renewal is created again.
                 pause = if renewed.run::<i64>(step).await.is_ok() { RENEWAL } else { RETRY };
             }
         });

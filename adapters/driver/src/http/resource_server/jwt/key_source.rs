@@ -47,9 +47,9 @@ struct Remote {
 #[derive(Default)]
 struct State {
     keys: Option<Arc<KeySet>>,
-    /// The begin of the fetch of these keys.
+    /// The start of the fetch of these keys.
     fetched: Option<Instant>,
-    /// The begin of the last fetch.
+    /// The start of the last fetch.
     tried: Option<Instant>,
     /// The error of the last fetch, if it failed.
     error: Option<String>,

@@ -116,7 +116,7 @@ impl Key {
         Some(Self { id: id.text().ok()?, algorithm, material })
     }
 
-    /// Returns whether the key can have signatures of this algorithm.
+    /// Returns whether the key can verify signatures of this algorithm.
     fn fits(&self, algorithm: Algorithm) -> bool {
         self.algorithm.is_none_or(|own| own == algorithm)
             && match self.material {
