@@ -34,7 +34,7 @@ const MAX_SESSIONS: usize = 1024;
 /// The most ids of events of a session that are known.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// The longest method that is compared with those of the protocol.
+/// The longest method and the longest id that are kept until the end of an exchange, in bytes.
 const MAX_METHOD: usize = 256;
 
 /// The most requests without a response that are told.
@@ -267,7 +267,7 @@ impl<R: BufRead> HttpPlayer<R> {
             _ => String::new(),
         };
         let id = match &parsed {
-            Some(Message::Request { id, .. }) => Some(id.clone()),
+            Some(Message::Request { id, .. }) if id.as_json().len() <= MAX_METHOD => Some(id.clone()),
             _ => None,
         };
         let content = Content::of(parsed.as_ref());

@@ -21,6 +21,9 @@ use crate::{
 /// The most sessions that are told apart, and the most addresses and ids of sessions that are known.
 const MAX_SESSIONS: u32 = 4096;
 
+/// The longest id of a session, address and target that is known, in bytes.
+const MAX_NAME: usize = 8 << 10;
+
 /// The most exchanges that are known to be refused. Records with more of them are not judged.
 const MAX_REFUSED: usize = 1 << 20;
 
@@ -100,9 +103,9 @@ fn resolve(base: &str, address: &str) -> String {
 }
 
 /// Whether an id or an address has the name of all values beyond those that have a name of their own. It may be that of
-/// any session.
+/// any session. A text that is too long is none that is known.
 fn is_unnamed(text: &str) -> bool {
-    text.split(['=', '&', '?']).any(|part| part == NO_NAME)
+    text.len() > MAX_NAME || text.split(['=', '&', '?']).any(|part| part == NO_NAME)
 }
 
 /// Returns the message in a body.
@@ -145,7 +148,8 @@ impl Router {
         match item {
             HttpItem::Request { exchange, head, body, .. } => {
                 let (route, opens) = self.of_request(*exchange, head, body.as_deref());
-                let base = (head.method == "GET").then(|| head.target.clone());
+                let is_base = head.method == "GET" && head.target.len() <= MAX_NAME;
+                let base = is_base.then(|| head.target.clone());
                 self.exchanges.insert(*exchange, Open { route, opens, base });
                 // As many as the reader has.
                 while self.exchanges.len() > MAX_OPEN {

@@ -72,6 +72,11 @@ impl Framing {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
 
+    /// Whether a part of the fields after the body was read, and not all of them.
+    pub(super) const fn is_in_trailer(&self) -> bool {
+        matches!(self, Self::Chunked(Chunk::Trailer { len: 1.., .. }))
+    }
+
     /// Whether the next byte of a chunked body is the first one of a chunk.
     pub(super) const fn is_between(&self) -> bool {
         matches!(self, Self::Chunked(Chunk::Size { len: 0, .. }))

@@ -190,17 +190,22 @@ impl Requests {
             return self.write(&forwarded);
         }
         self.write(&forwarded)?;
+        let mut held = Vec::new();
         loop {
             let piece =
                 self.input.piece(&mut framing, &mut content).map_err(|error| Ended::Broken(error.to_string()))?;
             body.content(&mut content);
-            let Some(piece) = piece else { break };
+            let Some(mut piece) = piece else { break };
+            held.append(&mut piece);
             if framing.is_over() {
                 // Before the server has all of it and responds.
                 body.end();
-                return self.write(&piece);
+                return self.write(&held);
             }
-            self.write(&piece)?;
+            // The fields after a body are recorded as a whole, and forwarded after it.
+            if !framing.is_in_trailer() {
+                self.write(&std::mem::take(&mut held))?;
+            }
         }
         body.end();
         Ok(())
@@ -378,9 +383,9 @@ impl Responses {
         }
         let is_stream = pending.method == "GET" && head.media_type() == "text/event-stream" && !head.is_encoded();
         let server = self.site.address.origin.text();
-        // A length cannot change any more.
-        let mut rewriter = (is_stream && !matches!(framing, Framing::Length(_)))
-            .then(|| EndpointRewriter::new(&server, &pending.own.text()));
+        // A length cannot change any more. The first event is still forwarded after it is recorded.
+        let own = if matches!(framing, Framing::Length(_)) { server.clone() } else { pending.own.text() };
+        let mut rewriter = is_stream.then(|| EndpointRewriter::new(&server, &own));
         self.body(&mut framing, &mut body, &mut rewriter)
     }
 
@@ -390,28 +395,32 @@ impl Responses {
         body: &mut BodyRecorder,
         rewriter: &mut Option<EndpointRewriter>,
     ) -> Result<(), Stopped> {
-        let (mut content, mut trailer) = (Content::default(), Vec::new());
+        let (mut content, mut trailer, mut held) = (Content::default(), Vec::new(), Vec::new());
         loop {
             let piece =
                 self.input.piece(framing, &mut content).map_err(|error| Stopped(Origin::Server, error.to_string()))?;
             let is_end = piece.is_none();
             // It has a limit of its own, and may arrive in several pieces.
             trailer.extend_from_slice(&content.trailer);
-            let forwarded = match rewriter.as_mut() {
+            let mut forwarded = match rewriter.as_mut() {
                 None => piece.unwrap_or_default(),
                 Some(rewriter) => rewritten(rewriter, framing, &content.data, &trailer, is_end),
             };
             // Only between chunks: the size of one that has begun is not known to the client.
-            let is_settled = matches!(framing, Framing::UntilEnd) || framing.is_between();
+            let is_settled = !matches!(framing, Framing::Chunked(_)) || framing.is_between();
             if is_settled && rewriter.as_ref().is_some_and(EndpointRewriter::is_over) {
                 *rewriter = None;
             }
             body.content(&mut content);
+            held.append(&mut forwarded);
             if is_end || framing.is_over() {
                 self.finish(body);
-                return self.write(&forwarded);
+                return self.write(&held);
             }
-            self.write(&forwarded)?;
+            // The fields after a body are recorded as a whole, and forwarded after it.
+            if !framing.is_in_trailer() {
+                self.write(&std::mem::take(&mut held))?;
+            }
         }
     }
 

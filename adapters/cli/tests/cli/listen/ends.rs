@@ -72,6 +72,17 @@ pub(crate) fn addresses_are_masked_in_any_order_of_fields() {
         at_server.shutdown(Shutdown::Write).expect("it is open");
         assert_eq!(rest(&mut client), answer.replace("HOST", &own), "{number}");
     }
+    // A stream with a length stays as it is.
+    let event = format!("data: http://{other}/m?s=canary\nevent: endpoint\n\n");
+    let length = event.len();
+    let answer =
+        format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {length}\r\n\r\n{event}");
+    let mut client = recorder.connect();
+    client.write_all(format!("GET /sse HTTP/1.1\r\nHost: {own}\r\n\r\n").as_bytes()).expect("sent");
+    let mut at_server = server.accept();
+    head(&mut at_server);
+    drip(&at_server, &answer);
+    expect(&mut client, answer.as_bytes());
     let record = fs::read_to_string(&file).expect("a record");
     assert!(!record.contains("canary") && record.contains("/m?s=id-1"), "{record}");
 }
