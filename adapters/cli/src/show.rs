@@ -58,7 +58,7 @@ pub(crate) fn for_stdout_json(text: &str) -> String {
 }
 
 /// Escapes the control characters that JSON allows in texts.
-fn without_controls(json: &str) -> String {
+pub(crate) fn without_controls(json: &str) -> String {
     let escape = |letter: char| match letter {
         '\u{7f}'..='\u{9f}' => format!("\\u{:04x}", u32::from(letter)),
         letter if is_break_or_direction(letter) => format!("\\u{:04x}", u32::from(letter)),

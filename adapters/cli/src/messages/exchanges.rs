@@ -15,9 +15,9 @@ use crate::{
 };
 
 /// The most exchanges that are open at once. More than a recorder has.
-const MAX_OPEN: usize = 8 << 10;
+pub(crate) const MAX_OPEN: usize = 8 << 10;
 
-/// The most bytes of all bodies that are held together.
+/// The most bytes of all heads and bodies that are held together.
 const MAX_HELD: usize = 64 << 20;
 
 /// The fields of a head.
@@ -35,6 +35,12 @@ impl Fields {
         let all: Vec<_> =
             self.0.iter().filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect();
         (!all.is_empty()).then(|| all.join(", "))
+    }
+
+    /// Returns how many bytes the names and the values have.
+    fn size(&self) -> usize {
+        // Each pair has two texts beside their bytes.
+        self.0.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>()).sum()
     }
 
     /// Returns the media type, in lower case and without parameters.
@@ -80,6 +86,8 @@ pub(crate) enum ExchangeEnd {
     Failed(Origin, String),
     /// The recorder itself responded, with this status and for this reason.
     Answered(u64, String),
+    /// Too many exchanges are open, or they have too many bytes: nothing more of it is read.
+    GivenUp,
 }
 
 /// What comes next in a record of HTTP.
@@ -93,8 +101,8 @@ pub(crate) enum HttpItem {
     Message { at: u64, exchange: u64, bytes: Vec<u8>, end: FrameEnd, event: Option<String> },
     /// The address of the `endpoint` event of HTTP+SSE.
     Endpoint { at: u64, exchange: u64, address: String },
-    /// The end of an exchange.
-    End { at: u64, exchange: u64, end: ExchangeEnd },
+    /// The end of an exchange. `is_lost`: the body of the response is too long, or not in the record.
+    End { at: u64, exchange: u64, end: ExchangeEnd, is_lost: bool },
     /// Another event of the record.
     Event { at: u64, what: What },
 }
@@ -110,6 +118,16 @@ enum Body {
     Lost,
 }
 
+impl Body {
+    fn size(&self) -> usize {
+        match self {
+            Self::Json(bytes) => bytes.len(),
+            Self::Events(decoder) => size_of::<SseDecoder>() + decoder.buffered(),
+            Self::None | Self::Lost => 0,
+        }
+    }
+}
+
 #[derive(Debug)]
 struct Exchange {
     head: Rc<RequestHead>,
@@ -118,6 +136,23 @@ struct Exchange {
     is_sent: bool,
     response: Option<Rc<ResponseHead>>,
     answer: Body,
+    /// How many bytes are counted for it.
+    held: usize,
+}
+
+impl Exchange {
+    fn body(&mut self, from: Origin) -> &mut Body {
+        match from {
+            Origin::Client => &mut self.request,
+            Origin::Server => &mut self.answer,
+        }
+    }
+
+    fn size(&self) -> usize {
+        let head = self.head.method.len() + self.head.target.len() + self.head.fields.size();
+        let response = self.response.as_ref().map_or(0, |response| response.fields.size());
+        head + response + self.request.size() + self.answer.size()
+    }
 }
 
 /// Bytes of a stream that events are still cut from.
@@ -128,7 +163,7 @@ struct Chunk {
     at: usize,
 }
 
-/// Reads a record. Memory: the bodies of the exchanges that are open, within limits, and one entry.
+/// Reads a record. Memory: the heads and the bodies of the exchanges that are open, within limits, and one entry.
 #[derive(Debug)]
 pub(crate) struct Exchanges<R> {
     reader: Reader<R>,
@@ -200,9 +235,14 @@ impl<R: BufRead> Exchanges<R> {
             *at = bytes.len() - rest.len();
             let Some((kind, data, end)) = event else {
                 self.chunk = None;
+                self.settle(exchange);
                 return None;
             };
             let id = Some(decoder.last_id().to_owned()).filter(|id| !id.is_empty());
+            if id.is_some() && end == FrameEnd::Complete {
+                // The id of an event is that of all later ones for a client. Here it is the name of one message.
+                **decoder = SseDecoder::new(MAX_MESSAGE);
+            }
             match &*kind {
                 "message" if !data.is_empty() || end != FrameEnd::Complete => {
                     return Some(HttpItem::Message { at: time, exchange, bytes: data, end, event: id });
@@ -231,27 +271,36 @@ impl<R: BufRead> Exchanges<R> {
     }
 
     fn begin(&mut self, exchange: u64, bytes: &[u8]) {
+        if self.open.contains_key(&exchange) {
+            return;
+        }
         let (first, fields) = parse(bytes);
         let mut words = first.split(' ');
         let mut word = || words.next().unwrap_or_default().to_owned();
         let head = Rc::new(RequestHead { method: word(), target: word(), fields });
-        if self.open.len() == MAX_OPEN
-            && let Some((_, oldest)) = self.open.pop_first()
-        {
-            self.forget(&oldest);
+        if self.open.len() == MAX_OPEN {
+            self.give_up_oldest();
         }
         let request = Body::Json(Vec::new());
-        self.open.insert(exchange, Exchange { head, request, is_sent: false, response: None, answer: Body::None });
+        let open = Exchange { head, request, is_sent: false, response: None, answer: Body::None, held: 0 };
+        self.open.insert(exchange, open);
+        self.settle(exchange);
     }
 
     fn response(&mut self, exchange: u64, bytes: &[u8]) {
-        let (at, Some(open)) = (self.at, self.open.get_mut(&exchange)) else { return };
+        let Some(open) = self.open.get(&exchange) else { return };
         let (first, fields) = parse(bytes);
         let status = first.split(' ').nth(1).and_then(|status| status.parse().ok()).unwrap_or_default();
-        // An interim response.
-        if (100..200).contains(&status) {
+        // There is one final response, after any number of interim ones.
+        if (100..200).contains(&status) || open.response.is_some() {
             return;
         }
+        if !open.is_sent {
+            // The server did not wait for the end of the request, so it did not need its body.
+            self.lose(exchange, Origin::Client);
+            self.sent(exchange);
+        }
+        let (at, Some(open)) = (self.at, self.open.get_mut(&exchange)) else { return };
         open.answer = match &*fields.media_type() {
             "text/event-stream" => Body::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
             "application/json" => Body::Json(Vec::new()),
@@ -261,15 +310,15 @@ impl<R: BufRead> Exchanges<R> {
         open.response = Some(Rc::clone(&response));
         let head = Rc::clone(&open.head);
         self.ready.push_back(HttpItem::Response { at, exchange, head, response });
+        self.settle(exchange);
     }
 
     fn body(&mut self, exchange: u64, from: Origin, bytes: Vec<u8>) {
         let Some(open) = self.open.get_mut(&exchange) else { return };
-        let body = if from == Origin::Client { &mut open.request } else { &mut open.answer };
-        match body {
+        match open.body(from) {
             Body::Json(body) if body.len() + bytes.len() <= MAX_MESSAGE && self.held + bytes.len() <= MAX_HELD => {
-                self.held += bytes.len();
                 body.extend_from_slice(&bytes);
+                self.settle(exchange);
             }
             Body::Json(_) => self.lose(exchange, from),
             Body::Events(_) => self.chunk = Some(Chunk { exchange, bytes, at: 0 }),
@@ -279,10 +328,10 @@ impl<R: BufRead> Exchanges<R> {
 
     fn lose(&mut self, exchange: u64, from: Origin) {
         let Some(open) = self.open.get_mut(&exchange) else { return };
-        let body = if from == Origin::Client { &mut open.request } else { &mut open.answer };
-        if let Body::Json(bytes) = std::mem::replace(body, Body::Lost) {
-            self.held -= bytes.len();
+        if !(from == Origin::Client && open.is_sent) {
+            *open.body(from) = Body::Lost;
         }
+        self.settle(exchange);
     }
 
     /// The request has ended.
@@ -292,13 +341,11 @@ impl<R: BufRead> Exchanges<R> {
             return;
         }
         let body = match std::mem::take(&mut open.request) {
-            Body::Json(bytes) => {
-                self.held -= bytes.len();
-                Some(bytes)
-            }
+            Body::Json(bytes) => Some(bytes),
             _ => None,
         };
         self.ready.push_back(HttpItem::Request { at: self.at, exchange, head: Rc::clone(&open.head), body });
+        self.settle(exchange);
     }
 
     fn end(&mut self, exchange: u64, end: ExchangeEnd) {
@@ -308,23 +355,40 @@ impl<R: BufRead> Exchanges<R> {
             self.sent(exchange);
         }
         let Some(mut open) = self.open.remove(&exchange) else { return };
+        self.held -= open.held;
         let at = self.at;
-        if let Body::Json(bytes) = std::mem::take(&mut open.answer) {
-            self.held -= bytes.len();
-            if !bytes.is_empty() {
-                let end = if end == ExchangeEnd::Complete { FrameEnd::Complete } else { FrameEnd::Unterminated };
-                self.ready.push_back(HttpItem::Message { at, exchange, bytes, end, event: None });
-            }
+        let is_lost = matches!(open.answer, Body::Lost);
+        if let Body::Json(bytes) = std::mem::take(&mut open.answer)
+            && !bytes.is_empty()
+        {
+            let end = if end == ExchangeEnd::Complete { FrameEnd::Complete } else { FrameEnd::Unterminated };
+            self.ready.push_back(HttpItem::Message { at, exchange, bytes, end, event: None });
         }
-        self.ready.push_back(HttpItem::End { at, exchange, end });
+        self.ready.push_back(HttpItem::End { at, exchange, end, is_lost });
     }
 
-    fn forget(&mut self, exchange: &Exchange) {
-        for body in [&exchange.request, &exchange.answer] {
-            if let Body::Json(bytes) = body {
-                self.held -= bytes.len();
-            }
+    /// Counts the bytes that an exchange holds. If all have too many, its event is lost, and then the oldest exchanges.
+    fn settle(&mut self, exchange: u64) {
+        let Some(open) = self.open.get_mut(&exchange) else { return };
+        let mut size = open.size();
+        if self.held - open.held + size > MAX_HELD && matches!(open.answer, Body::Events(_)) {
+            open.answer = Body::Lost;
+            size = open.size();
         }
+        self.held = self.held - std::mem::replace(&mut open.held, size) + size;
+        while self.held > MAX_HELD && !self.open.is_empty() {
+            self.give_up_oldest();
+        }
+    }
+
+    fn give_up_oldest(&mut self) {
+        let Some((exchange, open)) = self.open.pop_first() else { return };
+        self.held -= open.held;
+        let (at, end) = (self.at, ExchangeEnd::GivenUp);
+        if !open.is_sent {
+            self.ready.push_back(HttpItem::Request { at, exchange, head: open.head, body: None });
+        }
+        self.ready.push_back(HttpItem::End { at, exchange, end, is_lost: true });
     }
 }
 
@@ -383,7 +447,7 @@ mod tests {
             other => panic!("{other:?}"),
         };
         assert_eq!(message(5), (&b"{\"b\":2}"[..], Some("7"), 2));
-        assert_eq!(message(6), (&b"{\"c\":3}"[..], Some("8"), 2));
+        assert_eq!(message(6), (&b"{\"c\":3}"[..], None, 2), "the id is that of the event before");
         assert_eq!(message(7), (&b"{\"d\":4}"[..], None, 1));
         assert!(matches!(&all[9], HttpItem::End { exchange: 2, end: ExchangeEnd::Failed(Origin::Client, _), .. }));
         assert_eq!(all.len(), 10);
@@ -399,7 +463,104 @@ mod tests {
         }
         let reader = Reader::new("a".into(), record.as_bytes()).expect("a record");
         let mut exchanges = Exchanges::new(reader).expect("one of HTTP");
-        assert_eq!(exchanges.next_item().expect("JSON"), None);
-        assert_eq!(exchanges.open.len(), MAX_OPEN);
+        let mut ended = Vec::new();
+        while let Some(item) = exchanges.next_item().expect("JSON") {
+            match item {
+                HttpItem::Request { body: None, .. } => {}
+                HttpItem::End { exchange, end: ExchangeEnd::GivenUp, .. } => ended.push(exchange),
+                other => panic!("{other:?}"),
+            }
+        }
+        assert_eq!((exchanges.open.len(), ended), (MAX_OPEN, vec![0, 1, 2, 3, 4]));
+    }
+
+    /// Reads a record with these lines, and returns its items and the most bytes that were held.
+    fn read(lines: impl IntoIterator<Item = serde_json::Value>) -> (Vec<HttpItem>, usize) {
+        let mut record = "{\"mcp_record\":1,\"transport\":\"http\"}\n".to_owned();
+        lines.into_iter().for_each(|line| record.push_str(&format!("{line}\n")));
+        let reader = Reader::new("a".into(), record.as_bytes()).expect("a record");
+        let mut exchanges = Exchanges::new(reader).expect("one of HTTP");
+        let (mut items, mut most) = (Vec::new(), 0);
+        while let Some(item) = exchanges.next_item().expect("JSON") {
+            most = most.max(exchanges.held);
+            items.push(item);
+        }
+        assert_eq!(exchanges.held, exchanges.open.values().map(Exchange::size).sum::<usize>());
+        (items, most)
+    }
+
+    fn part(exchange: u64, from: &str, stream: &str, text: &str) -> serde_json::Value {
+        serde_json::json!({"t": 1, "exchange": exchange, "from": from, "stream": stream, "text": text})
+    }
+
+    #[test]
+    fn heads_and_incomplete_events_are_bounded_too() {
+        let long = "x".repeat(1 << 20);
+        let heads = (0..100)
+            .map(|exchange| part(exchange, "client", "request-head", &format!("GET / HTTP/1.1\r\nA: {long}\r\n\r\n")));
+        let (items, most) = read(heads);
+        assert!(most <= MAX_HELD && items.len() > 60, "{most} {}", items.len());
+        let streams = (0..10).flat_map(|exchange| {
+            let head = part(exchange, "client", "request-head", "GET / HTTP/1.1\r\n\r\n");
+            let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+            let stream = part(exchange, "server", "response-head", stream);
+            let start = part(exchange, "server", "response-body", "data: ");
+            let data = part(exchange, "server", "response-body", &long);
+            [head, stream, start].into_iter().chain(std::iter::repeat_n(data, 8))
+        });
+        let (items, most) = read(streams);
+        assert!(most <= MAX_HELD && items.len() == 20, "{most} {}", items.len());
+    }
+
+    #[test]
+    fn a_second_final_head_changes_nothing() {
+        let json = "HTTP/1.1 200 OK\r\nContent-Type: application/json\r\n\r\n";
+        let (items, _) = read([
+            part(1, "client", "request-head", "GET / HTTP/1.1\r\n\r\n"),
+            part(1, "client", "request-head", "GET /other HTTP/1.1\r\n\r\n"),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}),
+            part(1, "server", "response-head", json),
+            part(1, "server", "response-body", "{}"),
+            part(1, "server", "response-head", "HTTP/1.1 500 No\r\n\r\n"),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "server", "stream": "response-body", "end": true}),
+        ]);
+        assert!(matches!(&items[0], HttpItem::Request { head, .. } if head.target == "/"), "{items:?}");
+        assert!(matches!(&items[1], HttpItem::Response { response, .. } if response.status == 200), "{items:?}");
+        assert!(matches!(&items[2], HttpItem::Message { bytes, .. } if bytes == b"{}"), "{items:?}");
+        assert_eq!(items.len(), 4);
+    }
+
+    #[test]
+    fn an_event_has_only_its_own_id() {
+        let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n";
+        let (items, _) = read([
+            part(1, "client", "request-head", "GET / HTTP/1.1\r\n\r\n"),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}),
+            part(1, "server", "response-head", stream),
+            part(1, "server", "response-body", "id: 7\r\ndata: 1\r\n\r\ndata: 2\r\n\r\nid: 8\ndata: 3\n\ndata: 4\n\n"),
+        ]);
+        let ids: Vec<_> = items[2..]
+            .iter()
+            .map(|item| match item {
+                HttpItem::Message { event, .. } => event.as_deref(),
+                other => panic!("{other:?}"),
+            })
+            .collect();
+        assert_eq!(ids, [Some("7"), None, Some("8"), None]);
+    }
+
+    #[test]
+    fn a_response_before_the_end_of_its_request_is_read() {
+        let (items, _) = read([
+            part(1, "client", "request-head", "POST / HTTP/1.1\r\nContent-Length: 9\r\n\r\n"),
+            part(1, "client", "request-body", "half"),
+            part(1, "server", "response-head", "HTTP/1.1 413 Too Large\r\n\r\n"),
+            part(1, "client", "request-body", "rest!"),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "server", "stream": "response-body", "end": true}),
+        ]);
+        assert!(matches!(&items[0], HttpItem::Request { body: None, .. }), "{items:?}");
+        assert!(matches!(&items[1], HttpItem::Response { response, .. } if response.status == 413), "{items:?}");
+        assert!(matches!(&items[2], HttpItem::End { .. }) && items.len() == 3, "{items:?}");
     }
 }

@@ -25,6 +25,8 @@ pub(crate) struct Call {
     /// The tool, prompt or resource.
     pub(crate) subject: Option<String>,
     pub(crate) cancelled: bool,
+    /// Whether the record does not have its response.
+    pub(crate) is_lost: bool,
     /// Whether it is a request of 2026-07-28.
     pub(crate) is_modern: bool,
     /// Whether its result may be a task (2025-11-25).
@@ -133,6 +135,7 @@ impl Ledger {
                     method: cut(method),
                     subject: subject(params.as_ref()),
                     cancelled: false,
+                    is_lost: false,
                     is_modern: is_modern(meta.as_ref()),
                     may_be_task: member(params.as_ref(), "task").is_some(),
                     token,
@@ -199,6 +202,13 @@ impl Ledger {
         let grows = call.progress.is_none_or(|last| progress > last);
         call.progress = Some(progress);
         Fact::Progress { grows, was_cancelled: call.cancelled, of_task }
+    }
+
+    /// Takes it that the response to a request of the client may be there, and is not in the record.
+    pub(crate) fn lose(&mut self, id: &RequestId) {
+        if let Some(call) = self.client.calls.get_mut(id) {
+            call.is_lost = true;
+        }
     }
 
     /// Returns the requests in flight, in their order.

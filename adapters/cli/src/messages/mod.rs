@@ -4,6 +4,6 @@ mod exchanges;
 mod ledger;
 mod lines;
 
-pub(crate) use exchanges::{ExchangeEnd, Exchanges, HttpItem, RequestHead, ResponseHead};
+pub(crate) use exchanges::{ExchangeEnd, Exchanges, HttpItem, MAX_OPEN, RequestHead, ResponseHead};
 pub(crate) use ledger::{Call, Fact, Ledger, is_modern, subject};
 pub(crate) use lines::{Item, Line, Lines};

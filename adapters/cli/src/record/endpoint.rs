@@ -1,61 +1,134 @@
 //! Finds the address in the `endpoint` event of HTTP+SSE (2024-11-05), which is the first event of its stream.
 
-/// The most bytes of a line that tell what it is.
-const START: usize = 16;
+/// The most bytes of the first event that are held. More is passed on as it arrives.
+const MAX_EVENT: usize = 16 << 10;
 
-/// Reads a stream byte by byte.
+const BOM: &[u8] = b"\xef\xbb\xbf";
+
+/// A part of a stream.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Section<'a> {
+    /// The address, or a part of the first event that may be one.
+    Address(&'a [u8]),
+    Other(&'a [u8]),
+}
+
+/// Holds the first event with data back until it is whole: its kind may follow its data.
 #[derive(Debug, Default)]
 pub(crate) struct EndpointScanner {
-    start: [u8; START],
-    /// The bytes of the line, at most one more than `start` has.
-    len: usize,
+    held: Vec<u8>,
+    /// Where the line begins within `held`.
+    line: usize,
+    has_started: bool,
     has_returned: bool,
     /// Whether the event has a field.
     has_field: bool,
-    is_endpoint: bool,
+    has_data: bool,
+    /// Whether the event is an `endpoint`, if it has a kind.
+    is_endpoint: Option<bool>,
     is_over: bool,
 }
 
+/// Returns the name of a field, and where its value begins.
+fn field(line: &[u8]) -> (&[u8], usize) {
+    let name = line.iter().position(|byte| *byte == b':').unwrap_or(line.len());
+    let colon = (name + 1).min(line.len());
+    // One blank after the colon is no part of the value.
+    (&line[..name], colon + usize::from(line.get(colon) == Some(&b' ')))
+}
+
+/// Returns the length of a line without its line break.
+fn content_len(line: &[u8]) -> usize {
+    line.len() - line.iter().rev().take_while(|byte| matches!(byte, b'\r' | b'\n')).count()
+}
+
 impl EndpointScanner {
-    /// Whether the first event has ended: no later byte is part of an address.
+    /// Whether the first event has been passed on: no later byte is part of an address.
     pub(crate) const fn is_over(&self) -> bool {
         self.is_over
     }
 
-    /// Takes a byte. Returns whether it is part of the address.
-    pub(crate) fn take(&mut self, byte: u8) -> bool {
-        if self.is_over {
-            return false;
+    /// Takes bytes of the stream, and passes on what is decided.
+    pub(crate) fn take(&mut self, bytes: &[u8], mut pass: impl FnMut(Section<'_>)) {
+        for (at, &byte) in bytes.iter().enumerate() {
+            if self.is_over {
+                return pass(Section::Other(&bytes[at..]));
+            }
+            let is_second = byte == b'\n' && std::mem::take(&mut self.has_returned);
+            self.has_returned = byte == b'\r';
+            self.held.push(byte);
+            if is_second {
+                // The line has ended with the byte before.
+                self.line = self.held.len();
+                if self.held.len() == 1 {
+                    self.pass_on(false, &mut pass);
+                }
+                continue;
+            }
+            if matches!(byte, b'\r' | b'\n') {
+                self.end_line(&mut pass);
+            }
+            if self.held.len() > MAX_EVENT {
+                self.is_over = true;
+                self.pass_on(self.is_endpoint != Some(false), &mut pass);
+            }
         }
-        let is_second = byte == b'\n' && self.has_returned;
-        self.has_returned = byte == b'\r';
-        if is_second {
-            return false;
-        }
-        if matches!(byte, b'\r' | b'\n') {
-            self.end_line();
-            return false;
-        }
-        if self.len < START {
-            self.start[self.len] = byte;
-        }
-        self.len = (self.len + 1).min(START + 1);
-        let is_data = self.is_endpoint && self.len > 5 && self.start.starts_with(b"data:");
-        // One blank after the colon is no part of the value.
-        is_data && !(self.len == 6 && byte == b' ')
     }
 
-    fn end_line(&mut self) {
-        let line = &self.start[..self.len.min(START)];
-        match line {
-            [] => self.is_over = self.has_field,
-            b"event: endpoint" | b"event:endpoint" if self.len <= START => {
-                (self.is_endpoint, self.has_field) = (true, true);
-            }
-            [b':', ..] => {}
+    /// Passes on what is held: the stream has ended.
+    pub(crate) fn end(&mut self, mut pass: impl FnMut(Section<'_>)) {
+        self.is_over = true;
+        self.pass_on(self.is_endpoint != Some(false), &mut pass);
+    }
+
+    fn end_line(&mut self, pass: &mut impl FnMut(Section<'_>)) {
+        let mut line = &self.held[self.line..self.held.len() - 1];
+        if !std::mem::replace(&mut self.has_started, true) {
+            line = line.strip_prefix(BOM).unwrap_or(line);
+        }
+        if line.is_empty() {
+            let is_endpoint = self.is_endpoint == Some(true);
+            // An event without data is none.
+            self.is_over = self.has_data;
+            return self.pass_on(is_endpoint, pass);
+        }
+        let (name, value) = field(line);
+        match name {
+            b"" => {}
+            b"event" => (self.is_endpoint, self.has_field) = (Some(&line[value..] == b"endpoint"), true),
+            b"data" => (self.has_data, self.has_field) = (true, true),
             _ => self.has_field = true,
         }
-        self.len = 0;
+        self.line = self.held.len();
+        if !self.has_field {
+            // Comments before the event are no part of it.
+            self.pass_on(false, pass);
+        }
+    }
+
+    fn pass_on(&mut self, is_address: bool, pass: &mut impl FnMut(Section<'_>)) {
+        let held = std::mem::take(&mut self.held);
+        (self.line, self.has_field, self.has_data, self.is_endpoint) = (0, false, false, None);
+        let mut passed = 0;
+        let mut start = 0;
+        while is_address && start < held.len() {
+            let len = held[start..].iter().position(|byte| matches!(byte, b'\r' | b'\n'));
+            let end = len.map_or(held.len(), |len| start + len + 1);
+            let line = &held[start..end];
+            let bare = line.strip_prefix(BOM).unwrap_or(line);
+            let (name, value) = field(&bare[..content_len(bare)]);
+            if name == b"data" {
+                let from = start + line.len() - bare.len() + value;
+                let to = start + content_len(line);
+                pass(Section::Other(&held[passed..from]));
+                pass(Section::Address(&held[from..to]));
+                passed = to;
+            }
+            start = end;
+        }
+        if passed < held.len() {
+            pass(Section::Other(&held[passed..]));
+        }
     }
 }
 
@@ -65,15 +138,13 @@ pub(crate) struct EndpointRewriter {
     scanner: EndpointScanner,
     server: Vec<u8>,
     own: Vec<u8>,
-    /// How many bytes of the origin were read and not written. `None`: the address does not begin with it.
-    held: Option<usize>,
 }
 
 impl EndpointRewriter {
     /// Creates a rewriter. Origins are such as `http://127.0.0.1:8000`.
     pub(crate) fn new(server: &str, own: &str) -> Self {
         let (server, own) = (server.as_bytes().to_vec(), own.as_bytes().to_vec());
-        Self { scanner: EndpointScanner::default(), server, own, held: Some(0) }
+        Self { scanner: EndpointScanner::default(), server, own }
     }
 
     /// Whether all later bytes stay as they are.
@@ -81,36 +152,32 @@ impl EndpointRewriter {
         self.scanner.is_over()
     }
 
-    /// Appends the bytes to `out`. At most the origin is kept back.
+    /// Appends the bytes to `out`. At most the first event is kept back.
     pub(crate) fn rewrite(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        for &byte in bytes {
-            let is_address = self.scanner.take(byte);
-            match self.held {
-                Some(held) if is_address && self.server.get(held) == Some(&byte) => {
-                    self.held = Some(held + 1);
-                    continue;
-                }
-                Some(held) if is_address => {
-                    let is_whole = held == self.server.len() && matches!(byte, b'/' | b'?' | b'#');
-                    out.extend_from_slice(if is_whole { &self.own } else { &self.server[..held] });
-                    self.held = None;
-                }
-                Some(held @ 1..) => {
-                    let is_whole = held == self.server.len();
-                    out.extend_from_slice(if is_whole { &self.own } else { &self.server[..held] });
-                    self.held = None;
-                }
-                _ => {}
-            }
-            out.push(byte);
-        }
+        let (server, own) = (&self.server, &self.own);
+        self.scanner.take(bytes, |section| write(section, server, own, out));
     }
 
     /// Writes what was kept back: the stream has ended.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
-        if let Some(held) = self.held.take() {
-            out.extend_from_slice(&self.server[..held]);
-        }
+        // An incomplete event has no address.
+        self.scanner.end(|section| {
+            let (Section::Address(bytes) | Section::Other(bytes)) = section;
+            out.extend_from_slice(bytes);
+        });
+    }
+}
+
+fn write(section: Section<'_>, server: &[u8], own: &[u8], out: &mut Vec<u8>) {
+    match section {
+        Section::Other(bytes) => out.extend_from_slice(bytes),
+        Section::Address(address) => match address.strip_prefix(server) {
+            Some(rest) if rest.first().is_none_or(|byte| matches!(byte, b'/' | b'?' | b'#')) => {
+                out.extend_from_slice(own);
+                out.extend_from_slice(rest);
+            }
+            _ => out.extend_from_slice(address),
+        },
     }
 }
 
@@ -140,12 +207,24 @@ mod tests {
                 "id: 1\nevent: endpoint\ndata: http://server:80?x\n\n",
                 "id: 1\nevent: endpoint\ndata: http://own:1?x\n\n",
             ),
+            // The kind after the data, a byte order mark, and events without data before it.
+            ("data: http://server:80/m\nevent: endpoint\n\n", "data: http://own:1/m\nevent: endpoint\n\n"),
+            (
+                "\u{feff}event: endpoint\rdata: http://server:80/m\r\r",
+                "\u{feff}event: endpoint\rdata: http://own:1/m\r\r",
+            ),
+            ("\u{feff}data: http://server:80\nevent:endpoint\n\n", "\u{feff}data: http://own:1\nevent:endpoint\n\n"),
+            (
+                "retry: 7\n\nid: 1\n\nevent: endpoint\ndata: http://server:80\n\n",
+                "retry: 7\n\nid: 1\n\nevent: endpoint\ndata: http://own:1\n\n",
+            ),
         ];
         let same = [
             "event: endpoint\ndata: /m?a=1\n\n",
             "event: endpoint\ndata: http://server:8080/m\n\n",
             "event: endpoint\ndata: http://serv/m\n\n",
             "event: endpoint\ndata: http://server:8",
+            "event: endpoint\nevent: x\ndata: http://server:80/m\n\n",
             "event: endpoints\ndata: http://server:80/m\n\n",
             "data: http://server:80/m\n\nevent: endpoint\ndata: http://server:80/m\n\n",
             "event: message\ndata: {\"a\":\"http://server:80/m\"}\n\n",
@@ -156,5 +235,15 @@ mod tests {
                 assert_eq!(rewritten(text, chunk), expected, "{text:?} by {chunk}");
             }
         }
+    }
+    #[test]
+    fn comments_and_long_events_are_not_held() {
+        let mut rewriter = EndpointRewriter::new("http://server:80", "http://own:1");
+        let mut out = Vec::new();
+        rewriter.rewrite(": ping\n".repeat(MAX_EVENT).as_bytes(), &mut out);
+        assert_eq!((out.len(), rewriter.is_over()), (7 * MAX_EVENT, false));
+        rewriter.rewrite(b"data: ", &mut out);
+        rewriter.rewrite(&[b'x'; MAX_EVENT], &mut out);
+        assert_eq!((out.len(), rewriter.is_over()), (8 * MAX_EVENT + 6, true));
     }
 }

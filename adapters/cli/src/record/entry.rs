@@ -122,6 +122,14 @@ pub(super) fn encode_bytes(out: &mut Vec<u8>, start: &str, bytes: &[u8]) {
     }
 }
 
+/// Appends one line of some bytes: as text if all of them are UTF-8, else as base64.
+pub(super) fn encode_whole(out: &mut Vec<u8>, start: &str, bytes: &[u8]) {
+    match str::from_utf8(bytes) {
+        Ok(text) => encode_value(out, start, "text", text),
+        Err(_) => encode_value(out, start, "base64", &encode_base64(bytes)),
+    }
+}
+
 fn encode_value(out: &mut Vec<u8>, start: &str, member: &str, value: &str) {
     out.extend_from_slice(format!("{start}\"{member}\":").as_bytes());
     // Writing into memory does not fail, and text is JSON always.

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value, json};
 
-use super::entry::{Origin, bytes, encode_bytes, origin};
+use super::entry::{Origin, bytes, encode_bytes, encode_whole, origin};
 
 /// A part of a request or of a response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
@@ -62,7 +62,11 @@ impl HttpEvent {
                 let start = format!(
                     "{{\"t\":{at},\"exchange\":{exchange},{number}\"from\":\"{from}\",\"stream\":\"{stream}\","
                 );
-                return encode_bytes(out, &start, bytes);
+                // A head is one event for its readers.
+                return match part {
+                    Part::Body => encode_bytes(out, &start, bytes),
+                    Part::Head | Part::Trailer => encode_whole(out, &start, bytes),
+                };
             }
             Step::End { from } => {
                 json!({"t": at, "exchange": exchange, "from": from.name(), "stream": Part::Body.name(*from), "end": true})
@@ -128,6 +132,18 @@ mod tests {
             },
             Step::Bytes { from: server, part: Part::Body, connection: None, bytes: vec![0xff, 0, 1] },
             Step::Bytes { from: client, part: Part::Trailer, connection: None, bytes: b"a: b\r\n\r\n".into() },
+            Step::Bytes {
+                from: server,
+                part: Part::Head,
+                connection: None,
+                bytes: b"HTTP/1.1 200 \xe9\r\n\r\n".into(),
+            },
+            Step::Bytes {
+                from: server,
+                part: Part::Head,
+                connection: None,
+                bytes: b"HTTP/1.1 200 A\r\nB: \xff".into(),
+            },
             Step::End { from: client },
             Step::End { from: server },
             Step::Omitted { from: server, len: 7 },

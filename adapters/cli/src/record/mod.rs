@@ -8,10 +8,10 @@ mod pseudonym;
 mod reader;
 mod time;
 
-pub(crate) use endpoint::{EndpointRewriter, EndpointScanner};
+pub(crate) use endpoint::{EndpointRewriter, EndpointScanner, Section};
 pub(crate) use entry::{Entry, Header, Origin, What};
 pub(crate) use exchange::{HttpEvent, Part, Step};
 pub(crate) use mask::{Kind, Masker};
-pub(crate) use pseudonym::{HeadMasker, Pseudonyms, QueryMasker};
+pub(crate) use pseudonym::{HeadMasker, NO_NAME, Pseudonyms, QueryMasker, mask_url};
 pub(crate) use reader::Reader;
 pub(crate) use time::{file_stamp, iso};

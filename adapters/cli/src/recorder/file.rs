@@ -87,7 +87,18 @@ impl RecordFile {
 
     /// Writes an event, unless the recording has stopped.
     pub(crate) fn write(&self, what: What) {
+        self.append(&mut self.state.lock().unwrap_or_else(PoisonError::into_inner), what);
+    }
+
+    /// Writes the last event, and ends the program. No byte is forwarded in between, because it is recorded first.
+    #[cfg(unix)]
+    pub(crate) fn exit(&self, why: String, code: i32) -> ! {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
+        self.append(&mut state, What::Stopped(why));
+        std::process::exit(code)
+    }
+
+    fn append(&self, state: &mut State, what: What) {
         if state.stopped {
             return;
         }

@@ -57,8 +57,8 @@ fn by_server(rule: &'static str, what: impl Into<String>) -> Finding {
     Finding::http(Origin::Server, rule, what)
 }
 
-/// Judges a request within a session. `version` is that of the session.
-pub(super) fn of_session(head: &RequestHead, version: Option<ProtocolVersion>) -> Vec<Finding> {
+/// Judges a request within a session. `version` is that of the session. `opens`: the request opens it.
+pub(super) fn of_session(head: &RequestHead, version: Option<ProtocolVersion>, opens: bool) -> Vec<Finding> {
     let (mut findings, fields) = (Vec::new(), &head.fields);
     let accept = fields.list("accept").unwrap_or_default();
     match &*head.method {
@@ -71,8 +71,8 @@ pub(super) fn of_session(head: &RequestHead, version: Option<ProtocolVersion>) -
         _ => {}
     }
     let has_header = matches!(version, Some(ProtocolVersion::V2025_06_18 | ProtocolVersion::V2025_11_25));
-    // The request that opens the session has no id yet.
-    if has_header && fields.get("mcp-session-id").is_some() && fields.get("mcp-protocol-version").is_none() {
+    // The request that opens the session knows no revision yet. It may have the id of a session that has ended.
+    if has_header && !opens && fields.get("mcp-session-id").is_some() && fields.get("mcp-protocol-version").is_none() {
         findings.push(by_client("HTTP-065", format!("{} has no header MCP-Protocol-Version", head.name())));
     }
     findings

@@ -1,13 +1,17 @@
 //! Plays a record of HTTP: each session has the state machines of both roles, and so has each exchange of 2026-07-28.
 
 use std::{
-    collections::{BTreeMap, HashSet, VecDeque, hash_map::DefaultHasher},
+    collections::{BTreeMap, BTreeSet, HashSet, VecDeque, hash_map::DefaultHasher},
     hash::{Hash, Hasher},
     io::BufRead,
     rc::Rc,
 };
 
-use mcp_proto::{codec::FrameEnd, protocol::ProtocolVersion, wire::Message};
+use mcp_proto::{
+    codec::FrameEnd,
+    protocol::ProtocolVersion,
+    wire::{Message, RequestId},
+};
 
 use super::{
     finding::Finding,
@@ -19,15 +23,19 @@ use super::{
 };
 use crate::{
     error::Failed,
-    messages::{ExchangeEnd, Exchanges, HttpItem, Line, RequestHead, ResponseHead},
+    messages::{ExchangeEnd, Exchanges, HttpItem, Line, MAX_OPEN, RequestHead, ResponseHead},
     record::{Origin, Reader},
+    text::beginning,
 };
 
-/// The most sessions that are played at once. The oldest one is given up.
+/// The most sessions that are played at once. The one that was not used for the longest time is given up.
 const MAX_SESSIONS: usize = 1024;
 
 /// The most ids of events of a session that are known.
 const MAX_EVENTS: usize = 1 << 16;
+
+/// The longest method and the longest id that are kept until the end of an exchange, in bytes.
+const MAX_METHOD: usize = 256;
 
 /// The most requests without a response that are told.
 const MAX_UNANSWERED: usize = 10_000;
@@ -39,14 +47,18 @@ struct Session {
     events: HashSet<u64>,
     /// Whether the client has ended it.
     is_deleted: bool,
+    /// Grows from use to use, over all sessions.
+    used: u64,
 }
 
 #[derive(Debug)]
 struct Exchange {
     head: Rc<RequestHead>,
     content: Content,
-    /// The method of the request of JSON-RPC.
+    /// The method of the message of JSON-RPC.
     method: String,
+    /// The id of the request of JSON-RPC.
+    id: Option<RequestId>,
     /// The judge of an exchange without a session.
     judge: Option<Box<Judge>>,
     /// Whether the session had been ended when the request began.
@@ -62,6 +74,10 @@ pub(super) struct HttpPlayer<R> {
     masked: bool,
     router: Router,
     sessions: BTreeMap<u32, Session>,
+    /// The sessions by their last use.
+    recent: BTreeMap<u64, u32>,
+    /// The sessions that were given up. Their later messages are only paired. The router has few sessions.
+    given_up: BTreeSet<u32>,
     open: BTreeMap<u64, Exchange>,
     unanswered: Vec<Unanswered>,
     not_judged: u64,
@@ -83,6 +99,8 @@ impl<R: BufRead> HttpPlayer<R> {
             masked,
             router,
             sessions: BTreeMap::new(),
+            recent: BTreeMap::new(),
+            given_up: BTreeSet::new(),
             open: BTreeMap::new(),
             unanswered: Vec::new(),
             not_judged: 0,
@@ -139,7 +157,7 @@ impl<R: BufRead> HttpPlayer<R> {
                     }
                     self.note(at, exchange, Origin::Server, format!("the address for messages: {address}"), Vec::new());
                 }
-                HttpItem::End { at, exchange, end } => self.end(at, exchange, &end),
+                HttpItem::End { at, exchange, end, is_lost } => self.end(at, exchange, &end, is_lost),
                 HttpItem::Event { at, what } => self.ready.push_back(Played::Event { at, what }),
             }
         }
@@ -161,21 +179,28 @@ impl<R: BufRead> HttpPlayer<R> {
     fn session(&mut self, number: u32) -> &mut Session {
         if !self.sessions.contains_key(&number)
             && self.sessions.len() == MAX_SESSIONS
-            && let Some((oldest, session)) = self.sessions.pop_first()
+            && let Some((_, oldest)) = self.recent.pop_first()
+            && let Some(session) = self.sessions.remove(&oldest)
         {
+            self.given_up.insert(oldest);
             let scope = Scope { session: Some(oldest), exchange: None };
             self.unanswered.extend(unanswered(&session.judge, scope, None));
             self.unanswered.truncate(MAX_UNANSWERED);
         }
-        let (survey, masked) = (&self.survey, self.masked);
-        self.sessions.entry(number).or_insert_with(|| {
+        let (survey, masked, is_given_up) = (&self.survey, self.masked, self.given_up.contains(&number));
+        let used = self.recent.last_key_value().map_or(0, |(last, _)| last + 1);
+        let session = self.sessions.entry(number).or_insert_with(|| {
             let known = survey.session(number);
-            let judge = match known.is_certain {
+            let judge = match known.is_certain && !is_given_up {
                 true => Judge::over_http(known.setup, masked, known.has_lost),
                 false => Judge::silent(),
             };
-            Session { judge, events: HashSet::new(), is_deleted: false }
-        })
+            Session { judge, events: HashSet::new(), is_deleted: false, used }
+        });
+        self.recent.remove(&session.used);
+        self.recent.insert(used, number);
+        session.used = used;
+        session
     }
 
     /// Returns the judge of an exchange of 2026-07-28.
@@ -208,6 +233,8 @@ impl<R: BufRead> HttpPlayer<R> {
 
     fn request(&mut self, at: u64, exchange: u64, head: Rc<RequestHead>, body: Option<Vec<u8>>) {
         let route = self.router.route(exchange);
+        // What is not in the record is not judged, and neither is what the server says to it.
+        let is_lost = body.is_none();
         let bytes = body.unwrap_or_default();
         let parsed = message(&bytes);
         let is_refused = self.survey.is_refused(exchange);
@@ -218,10 +245,13 @@ impl<R: BufRead> HttpPlayer<R> {
                 Some(message) => headers::of_2026(&head, message, self.masked),
                 None => Vec::new(),
             },
-            (_, version) => headers::of_session(&head, version),
+            (_, version) => {
+                let opens = matches!(&parsed, Some(Message::Request { method, .. }) if method == "initialize");
+                headers::of_session(&head, version, opens)
+            }
         };
         let judge = match route {
-            _ if is_refused => Some(Judge::silent()),
+            _ if is_refused || is_lost => Some(Judge::silent()),
             Route::Session(_) => None,
             Route::Modern(_) => Some(self.modern(parsed.as_ref())),
             Route::Other => Some(Judge::silent()),
@@ -231,15 +261,21 @@ impl<R: BufRead> HttpPlayer<R> {
             _ => false,
         };
         let method = match &parsed {
-            Some(Message::Request { method, .. } | Message::Notification { method, .. }) => method.to_string(),
+            Some(Message::Request { method, .. } | Message::Notification { method, .. }) => {
+                beginning(method, MAX_METHOD).to_owned()
+            }
             _ => String::new(),
+        };
+        let id = match &parsed {
+            Some(Message::Request { id, .. }) if id.as_json().len() <= MAX_METHOD => Some(id.clone()),
+            _ => None,
         };
         let content = Content::of(parsed.as_ref());
         let is_message = parsed.is_some() || route != Route::Other && !bytes.is_empty();
         let judge = judge.map(Box::new);
         let text = head.name();
-        self.open.insert(exchange, Exchange { head, content, method, judge, is_late, response: None });
-        while self.open.len() > 16 << 10 {
+        self.open.insert(exchange, Exchange { head, content, method, id, judge, is_late, response: None });
+        while self.open.len() > MAX_OPEN {
             self.open.pop_first();
         }
         if !is_message {
@@ -343,15 +379,26 @@ impl<R: BufRead> HttpPlayer<R> {
         self.play(exchange, line, &mut findings, None);
     }
 
-    fn end(&mut self, at: u64, exchange: u64, end: &ExchangeEnd) {
+    fn end(&mut self, at: u64, exchange: u64, end: &ExchangeEnd, is_lost: bool) {
         let why = match end {
             ExchangeEnd::Complete => None,
             ExchangeEnd::Failed(from, why) => Some((*from, format!("the {} ended the exchange: {why}", from.name()))),
             ExchangeEnd::Answered(status, why) => {
                 Some((Origin::Server, format!("the recorder answered with {status}: {why}")))
             }
+            ExchangeEnd::GivenUp => {
+                Some((Origin::Server, "the exchange is not read any further: too many are open".into()))
+            }
         };
         let scope = self.scope(exchange);
+        if is_lost && let Some(id) = self.open.get(&exchange).and_then(|open| open.id.clone()) {
+            let own = self.open.get_mut(&exchange).and_then(|open| open.judge.as_deref_mut());
+            match (own, scope.session) {
+                (Some(judge), _) => judge.lose(&id),
+                (None, Some(number)) => self.session(number).judge.lose(&id),
+                (None, None) => {}
+            }
+        }
         let open = self.open.remove(&exchange);
         if let Some(judge) = open.as_ref().and_then(|open| open.judge.as_ref())
             && open.as_ref().is_some_and(|open| open.response.as_ref().is_none_or(|it| it.status < 300))

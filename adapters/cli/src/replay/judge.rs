@@ -141,6 +141,11 @@ impl Judge {
         &self.ledger
     }
 
+    /// Takes it that the response to a request of the client may be there, and is not in the record.
+    pub(crate) fn lose(&mut self, id: &RequestId) {
+        self.ledger.lose(id);
+    }
+
     /// Describes what a side knows.
     pub(crate) fn knows(&self, side: Origin) -> String {
         match side {

@@ -17,7 +17,7 @@ pub(crate) use finding::Finding;
 pub(crate) use judge::Judge;
 pub(crate) use player::{Plan, Played, PlayedMessage, Player};
 use report::Report;
-pub(crate) use report::{describe, event_text};
+pub(crate) use report::{describe, event_text, place_text};
 pub(crate) use roles::Setup;
 
 use crate::{

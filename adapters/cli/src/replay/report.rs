@@ -15,8 +15,10 @@ use super::{
 };
 use crate::{
     error::Failed,
+    messages::Call,
     record::{Header, Origin, What},
-    show::printable,
+    show::{printable, without_controls},
+    text::is_break_or_direction,
 };
 
 /// The output of a replay.
@@ -28,9 +30,9 @@ pub(super) struct Report {
     known: HashMap<Option<u32>, [String; 2]>,
 }
 
-/// Returns a text of a record on one line.
+/// Returns a text of a record on one line, with its characters in their order.
 fn plain(text: &str) -> String {
-    printable(text).replace(['\n', '\t'], " ")
+    printable(text).replace(['\n', '\t'], " ").replace(is_break_or_direction, "\u{fffd}")
 }
 
 fn millis(at: u64) -> String {
@@ -52,6 +54,11 @@ impl Report {
         Ok(writeln!(self.out, "{text}")?)
     }
 
+    /// Prints a line of JSON, without the control characters that JSON allows.
+    fn json(&mut self, line: &Value) -> Result<(), Failed> {
+        self.text(&without_controls(&line.to_string()))
+    }
+
     pub(super) fn message(&mut self, message: &PlayedMessage) -> Result<(), Failed> {
         let PlayedMessage { line, judged, scope, known, flying } = message;
         if self.json {
@@ -63,7 +70,7 @@ impl Report {
                     "client": known[0], "server": known[1],
                     "in_flight": {"client": flying.0, "server": flying.1}});
                 add_scope(&mut line, *scope);
-                self.text(&line.to_string())?;
+                self.json(&line)?;
             }
             return Ok(());
         }
@@ -118,7 +125,7 @@ impl Report {
             let broken: Vec<_> = findings.iter().map(of_finding).collect();
             let mut line = json!({"t": at, "from": from.name(), "kind": "http", "text": text, "broken": broken});
             add_scope(&mut line, scope);
-            return self.text(&line.to_string());
+            return self.json(&line);
         }
         let arrow = match from {
             Origin::Client => "client ->",
@@ -130,7 +137,7 @@ impl Report {
 
     pub(super) fn log(&mut self, at: u64, text: &str) -> Result<(), Failed> {
         if self.json {
-            return self.text(&json!({"t": at, "from": "server", "kind": "log", "text": text}).to_string());
+            return self.json(&json!({"t": at, "from": "server", "kind": "log", "text": text}));
         }
         self.text(&format!("{:>12}  {:<16}  log: {}", millis(at), "       <- server", plain(text)))
     }
@@ -138,7 +145,7 @@ impl Report {
     pub(super) fn event(&mut self, at: u64, what: &What) -> Result<(), Failed> {
         let Some(text) = event_text(what) else { return Ok(()) };
         if self.json {
-            return self.text(&json!({"t": at, "kind": "event", "text": text}).to_string());
+            return self.json(&json!({"t": at, "kind": "event", "text": text}));
         }
         self.text(&format!("{:>12}  {text}", millis(at)))
     }
@@ -158,7 +165,7 @@ impl Report {
                     let why = own.as_deref().unwrap_or(why);
                     let mut line = json!({"t": call.at, "from": from.name(), "method": call.method,
                         "subject": call.subject, "id": serde_json::from_str::<Value>(id.as_json()).ok(),
-                        "why": reason(call.cancelled, &call.method, why)});
+                        "why": reason(call, why)});
                     add_scope(&mut line, *scope);
                     line
                 })
@@ -173,7 +180,7 @@ impl Report {
             if not_judged > 0 {
                 end["not_judged"] = not_judged.into();
             }
-            self.text(&end.to_string())?;
+            self.json(&end)?;
             return Ok(self.out.flush()?);
         }
         if is_cut {
@@ -192,7 +199,7 @@ impl Report {
                 plain(&call.method),
                 plain(id.as_json()),
                 from.name(),
-                reason(call.cancelled, &call.method, &plain(why)),
+                reason(call, &plain(why)),
                 place(*scope)
             );
             self.text(&text)?;
@@ -219,11 +226,16 @@ impl Report {
 
 /// Returns where a message belongs, for the end of a line.
 fn place(scope: Scope) -> String {
-    match (scope.session, scope.exchange) {
-        (None, None) => String::new(),
-        (Some(session), None) => format!(", session {session}"),
-        (None, Some(exchange)) => format!(", exchange {exchange}"),
-        (Some(session), Some(exchange)) => format!(", session {session}, exchange {exchange}"),
+    place_text(scope.session, scope.exchange).map(|text| format!(", {text}")).unwrap_or_default()
+}
+
+/// Names a session and an exchange, if there is one.
+pub(crate) fn place_text(session: Option<u32>, exchange: Option<u64>) -> Option<String> {
+    match (session, exchange) {
+        (None, None) => None,
+        (Some(session), None) => Some(format!("session {session}")),
+        (None, Some(exchange)) => Some(format!("exchange {exchange}")),
+        (Some(session), Some(exchange)) => Some(format!("session {session}, exchange {exchange}")),
     }
 }
 
@@ -237,10 +249,11 @@ fn add_scope(line: &mut Value, scope: Scope) {
 }
 
 /// Returns why a request has no response.
-fn reason(cancelled: bool, method: &str, end: &str) -> String {
-    match (cancelled, method) {
-        (true, _) => "it was cancelled, so it needs none".into(),
-        (_, "subscriptions/listen") => format!("the subscription was open until the end; {end}"),
+fn reason(call: &Call, end: &str) -> String {
+    match &*call.method {
+        _ if call.cancelled => "it was cancelled, so it needs none".into(),
+        _ if call.is_lost => "its response is compressed or too long, and not in the record".into(),
+        "subscriptions/listen" => format!("the subscription was open until the end; {end}"),
         _ => format!("no response was written before the end; {end}"),
     }
 }
@@ -275,4 +288,14 @@ pub(crate) fn describe(step: &Step) -> String {
 
 fn of_finding(finding: &Finding) -> Value {
     json!({"by": finding.by.name(), "rule": finding.rule, "text": finding.text(), "what": finding.what})
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn texts_of_a_record_stay_in_their_line_and_in_their_order() {
+        assert_eq!(plain("a\u{9b}\nb\u{202e}c\u{2028}d"), "a b\u{fffd}c\u{fffd}d");
+    }
 }

@@ -14,12 +14,15 @@ use mcp_proto::{
 use super::roles::{DEPTH, Setup};
 use crate::{
     error::Failed,
-    messages::{ExchangeEnd, Exchanges, HttpItem, RequestHead, is_modern},
-    record::Origin,
+    messages::{ExchangeEnd, Exchanges, HttpItem, MAX_OPEN, RequestHead, is_modern},
+    record::{NO_NAME, Origin},
 };
 
 /// The most sessions that are told apart, and the most addresses and ids of sessions that are known.
 const MAX_SESSIONS: u32 = 4096;
+
+/// The longest id of a session, address and target that is known, in bytes.
+const MAX_NAME: usize = 8 << 10;
 
 /// The most exchanges that are known to be refused. Records with more of them are not judged.
 const MAX_REFUSED: usize = 1 << 20;
@@ -41,7 +44,7 @@ pub(super) struct Known {
     pub(super) setup: Setup,
     /// Whether the record has the handshake, and no other session could be meant.
     pub(super) is_certain: bool,
-    /// Whether it is not known if the server got a request.
+    /// Whether a message is not in the record, or may not have reached the server.
     pub(super) has_lost: bool,
     opening: Option<RequestId>,
 }
@@ -57,9 +60,21 @@ pub(super) struct Router {
     with_address: HashSet<u32>,
     /// The session of requests without an id.
     without_id: Option<u32>,
+    /// The sessions that the server opened without an id.
+    opened_without_id: BTreeSet<u32>,
     last: u32,
-    /// The exchanges that are open, and whether their request opens a session.
-    exchanges: BTreeMap<u64, (Route, bool)>,
+    /// The exchanges that are open.
+    exchanges: BTreeMap<u64, Open>,
+}
+
+/// An exchange that is open.
+#[derive(Debug)]
+struct Open {
+    route: Route,
+    /// Whether its request opens a session.
+    opens: bool,
+    /// The path and the query of a GET, which the address of an `endpoint` event may be relative to.
+    base: Option<String>,
 }
 
 /// Returns the path of a URL.
@@ -68,16 +83,29 @@ fn path_of(url: &str) -> &str {
     rest.find('/').map_or("/", |at| &rest[at..])
 }
 
-/// Returns the address of an `endpoint` event as the target of a request. `base` is the path of the stream.
+/// Returns the address of an `endpoint` event as the target of a request. `base` is the target of the stream.
 fn resolve(base: &str, address: &str) -> String {
     if address.contains("://") {
         return path_of(address).to_owned();
     }
+    if let Some(rest) = address.strip_prefix("//") {
+        return path_of(rest).to_owned();
+    }
     if address.starts_with('/') {
         return address.to_owned();
     }
-    let folder = base.rfind('/').map_or("/", |at| &base[..=at]);
+    let path = base.split('?').next().unwrap_or_default();
+    if address.starts_with('?') {
+        return format!("{path}{address}");
+    }
+    let folder = path.rfind('/').map_or("/", |at| &path[..=at]);
     format!("{folder}{address}")
+}
+
+/// Whether an id or an address has the name of all values beyond those that have a name of their own. It may be that of
+/// any session. A text that is too long is none that is known.
+fn is_unnamed(text: &str) -> bool {
+    text.len() > MAX_NAME || text.split(['=', '&', '?']).any(|part| part == NO_NAME)
 }
 
 /// Returns the message in a body.
@@ -99,7 +127,7 @@ impl Router {
 
     /// Returns where an exchange belongs.
     pub(super) fn route(&self, exchange: u64) -> Route {
-        self.exchanges.get(&exchange).map_or(Route::Other, |(route, _)| *route)
+        self.exchanges.get(&exchange).map_or(Route::Other, |open| open.route)
     }
 
     /// Whether a session is one of HTTP+SSE, for which the rules of Streamable HTTP do not hold.
@@ -120,29 +148,45 @@ impl Router {
         match item {
             HttpItem::Request { exchange, head, body, .. } => {
                 let (route, opens) = self.of_request(*exchange, head, body.as_deref());
-                self.exchanges.insert(*exchange, (route, opens));
+                let is_base = head.method == "GET" && head.target.len() <= MAX_NAME;
+                let base = is_base.then(|| head.target.clone());
+                self.exchanges.insert(*exchange, Open { route, opens, base });
                 // As many as the reader has.
-                while self.exchanges.len() > 16 << 10 {
+                while self.exchanges.len() > MAX_OPEN {
                     self.exchanges.pop_first();
                 }
             }
             HttpItem::Response { exchange, response, .. } => {
-                let id = response.fields.get("mcp-session-id");
-                if let (Some((Route::Session(number), true)), Some(id)) = (self.exchanges.get(exchange), id)
-                    && (200..300).contains(&response.status)
-                {
-                    self.by_id.insert(id.to_owned(), *number);
-                    if self.without_id == Some(*number) {
-                        self.without_id = None;
+                let Some(&Open { route: Route::Session(number), opens: true, .. }) = self.exchanges.get(exchange)
+                else {
+                    return;
+                };
+                if !(200..300).contains(&response.status) {
+                    return;
+                }
+                match response.fields.get("mcp-session-id") {
+                    Some(id) => {
+                        if !is_unnamed(id) {
+                            self.by_id.insert(id.to_owned(), number);
+                        }
+                        if self.without_id == Some(number) {
+                            self.without_id = None;
+                        }
                     }
+                    None => drop(self.opened_without_id.insert(number)),
                 }
             }
             HttpItem::Endpoint { exchange, address, .. } => {
+                let base = self.exchanges.get(exchange).and_then(|open| open.base.as_deref());
+                let target = resolve(base.unwrap_or(&self.path), address);
+                if is_unnamed(&target) {
+                    return;
+                }
                 let route = self.begin_session();
                 if let Route::Session(number) = route {
-                    self.by_address.insert(resolve(&self.path, address), number);
+                    self.by_address.insert(target, number);
                     self.with_address.insert(number);
-                    self.exchanges.insert(*exchange, (route, false));
+                    self.exchanges.insert(*exchange, Open { route, opens: false, base: None });
                 }
             }
             HttpItem::Message { .. } | HttpItem::End { .. } | HttpItem::Event { .. } => {}
@@ -161,6 +205,9 @@ impl Router {
             && let Some(number) = self.by_address.get(&head.target)
         {
             return (Route::Session(*number), false);
+        }
+        if is_unnamed(&head.target) || head.fields.get("mcp-session-id").is_some_and(is_unnamed) {
+            return other;
         }
         let is_here = head.path() == self.path;
         let is_message = head.method == "POST" && (is_here || message.is_some());
@@ -215,6 +262,7 @@ impl Survey {
         while let Some(item) = exchanges.next_item()? {
             router.take(&item);
             match &item {
+                HttpItem::Request { exchange, body: None, .. } => survey.lose(router.route(*exchange)),
                 HttpItem::Request { exchange, body: Some(body), .. } => {
                     let Some(Message::Request { id, method, params, .. }) = message(body) else { continue };
                     match router.route(*exchange) {
@@ -236,37 +284,50 @@ impl Survey {
                 HttpItem::Response { exchange, response, .. } => {
                     if (200..300).contains(&response.status) {
                         accepted.insert(*exchange);
-                    } else if survey.refused.len() < MAX_REFUSED {
-                        survey.refused.insert(*exchange);
+                    } else {
+                        survey.refuse(*exchange);
                     }
                 }
                 HttpItem::Message { exchange, bytes, .. } => {
                     survey.answered(router.route(*exchange), bytes, discoveries.contains(exchange));
                 }
-                HttpItem::End { exchange, end, .. } => {
+                HttpItem::End { exchange, end, is_lost, .. } => {
                     discoveries.remove(exchange);
                     let was_accepted = accepted.remove(exchange);
-                    match (end, router.route(*exchange)) {
-                        (ExchangeEnd::Answered(..), _) if survey.refused.len() < MAX_REFUSED => {
-                            survey.refused.insert(*exchange);
-                        }
-                        (ExchangeEnd::Failed(Origin::Server, _), Route::Session(number)) if !was_accepted => {
-                            survey.sessions.entry(number).or_default().has_lost = true;
-                        }
+                    let route = router.route(*exchange);
+                    match end {
+                        ExchangeEnd::Answered(..) => survey.refuse(*exchange),
+                        ExchangeEnd::Failed(Origin::Server, _) if !was_accepted => survey.lose(route),
+                        ExchangeEnd::GivenUp => survey.lose(route),
+                        _ if *is_lost => survey.lose(route),
                         _ => {}
                     }
                     router.end(*exchange);
                 }
-                HttpItem::Request { .. } | HttpItem::Endpoint { .. } | HttpItem::Event { .. } => {}
+                HttpItem::Endpoint { .. } | HttpItem::Event { .. } => {}
             }
         }
         // Several clients without ids of sessions cannot be told apart.
+        without_id.append(&mut router.opened_without_id);
         if without_id.len() > 1 {
             for number in without_id {
                 survey.sessions.entry(number).or_default().is_certain = false;
             }
         }
         Ok(survey)
+    }
+
+    /// Takes it that a message of a session is not in the record, or did not reach the server.
+    fn lose(&mut self, route: Route) {
+        if let Route::Session(number) = route {
+            self.sessions.entry(number).or_default().has_lost = true;
+        }
+    }
+
+    fn refuse(&mut self, exchange: u64) {
+        if self.refused.len() < MAX_REFUSED {
+            self.refused.insert(exchange);
+        }
     }
 
     /// Reads what the result of a request tells.
@@ -311,10 +372,15 @@ mod tests {
 
     #[test]
     fn addresses_are_targets() {
-        for (address, target) in
-            [("/m?a=1", "/m?a=1"), ("http://a:1/m?a=1", "/m?a=1"), ("https://a", "/"), ("m?a=1", "/x/m?a=1")]
-        {
-            assert_eq!(resolve("/x/sse", address), target);
+        for (address, target) in [
+            ("/m?a=1", "/m?a=1"),
+            ("http://a:1/m?a=1", "/m?a=1"),
+            ("https://a", "/"),
+            ("m?a=1", "/x/m?a=1"),
+            ("//a/m", "/m"),
+            ("?a=1", "/x/sse?a=1"),
+        ] {
+            assert_eq!(resolve("/x/sse?b=/c", address), target);
         }
         assert_eq!((path_of("http://a/b/c"), path_of("http://a")), ("/b/c", "/"));
     }

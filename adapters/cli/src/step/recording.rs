@@ -16,6 +16,12 @@ const WINDOW: usize = 512;
 /// The most bytes of a message that are kept.
 const MAX_TEXT: usize = 16 << 10;
 
+/// The most bytes of a title, of a broken rule, and of what a side knows, each.
+const MAX_TITLE: usize = 1 << 10;
+
+/// The most broken rules of a step that are kept.
+const MAX_BROKEN: usize = 16;
+
 /// The most requests in flight that are named.
 const MAX_FLYING: usize = 20;
 
@@ -94,14 +100,19 @@ pub(crate) struct Recording {
     len: Option<u64>,
 }
 
+/// Cuts a text that has any length in the record.
+fn cut(text: String) -> String {
+    if text.len() <= MAX_TITLE { text } else { format!("{}…", beginning(&text, MAX_TITLE)) }
+}
+
 fn broken(findings: Vec<Finding>) -> Vec<Broken> {
     let of = |finding: Finding| Broken {
         by: finding.by,
         rule: finding.rule.unwrap_or_default(),
         text: finding.text(),
-        what: finding.what,
+        what: cut(finding.what),
     };
-    findings.into_iter().map(of).collect()
+    findings.into_iter().take(MAX_BROKEN).map(of).collect()
 }
 
 impl Recording {
@@ -230,8 +241,9 @@ impl Recording {
                 entry.text = beginning(&String::from_utf8_lossy(&line.bytes[..len]), MAX_TEXT).to_owned();
                 (entry.session, entry.exchange) = (scope.session, scope.exchange);
                 entry.broken = broken(judged.findings);
-                entry.known = Some(known);
-                entry.flying = (self.player.in_flight(scope, MAX_FLYING), flying.0 + flying.1);
+                entry.known = Some(known.map(cut));
+                let named = self.player.in_flight(scope, MAX_FLYING).into_iter().map(cut).collect();
+                entry.flying = (named, flying.0 + flying.1);
             }
             Played::Log { at, text } => {
                 (entry.at, entry.from, entry.size) = (at, Some(Origin::Server), text.len());
@@ -247,6 +259,7 @@ impl Recording {
                 (entry.at, entry.title) = (at, event_text(&what).unwrap_or_default());
             }
         }
+        entry.title = cut(entry.title);
         entry
     }
 }
@@ -287,6 +300,19 @@ mod tests {
             assert_eq!(text(&mut recording, at), Some(format!("line {at}")));
         }
         assert!(opened.get() < 20, "the record is not read for each step: {}", opened.get());
+    }
+
+    #[test]
+    fn what_a_record_says_is_cut() {
+        let text = "ä".repeat(MAX_TITLE);
+        let line = serde_json::json!({"t": 1, "stopped": text});
+        let record = format!("{{\"mcp_record\":1,\"transport\":\"stdio\"}}\n{line}\n");
+        let open: Open = Box::new(move || {
+            Reader::new("a".into(), Box::new(std::io::Cursor::new(record.clone())) as Box<dyn BufRead>)
+        });
+        let mut recording = Recording::new(open).expect("a record");
+        let entry = recording.get(0).expect("JSON").expect("a step");
+        assert!(entry.title.ends_with("ä…") && entry.title.len() <= MAX_TITLE + 3, "{}", entry.title.len());
     }
 
     #[test]

@@ -16,6 +16,7 @@ use super::{
 use crate::{
     inspect::{fit, wrap},
     record::Origin,
+    replay::place_text,
     text::{one_line, rows},
 };
 
@@ -130,12 +131,7 @@ fn message(model: &mut Model, area: Rect, frame: &mut Frame<'_>) {
     };
     let style = if entry.broken.is_empty() { Style::new() } else { RED };
     let columns = usize::from(area.width.saturating_sub(2));
-    let place = match (entry.session, entry.exchange) {
-        (None, None) => String::new(),
-        (Some(session), None) => format!(" (session {session})"),
-        (None, Some(exchange)) => format!(" (exchange {exchange})"),
-        (Some(session), Some(exchange)) => format!(" (session {session}, exchange {exchange})"),
-    };
+    let place = place_text(entry.session, entry.exchange).map(|text| format!(" ({text})")).unwrap_or_default();
     let title = format!(" {} {}{place} ", side(entry.from), one_line(&entry.title));
     let block = Block::bordered().border_style(style).title(fit(&title, columns));
     let lines = lines_of(entry, columns);

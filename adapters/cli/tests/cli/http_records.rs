@@ -55,6 +55,27 @@ impl Exchanges {
         self.add("POST /mcp", &fields, READY, "202 Accepted", "")
     }
 
+    /// Adds an exchange whose body from this side is not in the record.
+    fn lose(&mut self, from: &str, fields: &str, body: &str, answer: &str) -> &mut Self {
+        self.1 += 1;
+        let number = self.1;
+        self.line(number, "client", "request-head", "text", format!("POST /mcp HTTP/1.1\r\n{fields}\r\n"));
+        for (side, stream, head, bytes) in
+            [("client", "request-body", "", body), ("server", "response-body", JSON, answer)]
+        {
+            if !head.is_empty() {
+                self.line(number, side, "response-head", "text", format!("HTTP/1.1 {head}\r\n\r\n"));
+            }
+            if side == from {
+                self.line(number, side, stream, "omitted", bytes.len());
+            } else {
+                self.line(number, side, stream, "text", bytes);
+            }
+            self.line(number, side, stream, "end", true);
+        }
+        self
+    }
+
     fn broken(&self, folder: &Folder) -> (i32, Vec<String>, String) {
         let file = folder.file("hand.jsonl");
         fs::write(&file, &self.0).expect("it is written");
@@ -223,4 +244,109 @@ pub(crate) fn sessions_over_http_are_told_apart() {
     let file = folder.file("hand.jsonl");
     let (code, _, error) = mcp(&["replay", "--against", "x", file.to_str().expect("UTF-8")]);
     assert!(code == 2 && error.contains("the record is one of http, and this needs one of stdio"), "{error}");
+}
+
+pub(crate) fn what_is_lost_accuses_no_side() {
+    let folder = Folder::new("listen-lost");
+    let good = format!("{ACCEPT}Mcp-Session-Id: id-1\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let mut record = Exchanges::new();
+    record.open("2025-11-25", ID).lose("client", &good, CALL, RESULT);
+    let (code, broken, out) = record.broken(&folder);
+    assert_eq!((code, broken), (0, Vec::new()), "{out}");
+    // A response that is lost is no missing one.
+    let mut record = Exchanges::new();
+    record.open("2025-11-25", ID).lose("server", &good, CALL, RESULT);
+    let (code, broken, out) = record.broken(&folder);
+    assert_eq!((code, broken), (0, Vec::new()), "{out}");
+    assert!(out.contains("its response is compressed or too long"), "{out}");
+    // A request of the server was in a response that is lost.
+    let answer = r#"{"jsonrpc":"2.0","id":"s","result":{}}"#;
+    record.add("POST /mcp", &good, answer, "202 Accepted", "");
+    assert_eq!(record.broken(&folder).1, Vec::<String>::new());
+    let body = serde_json::json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "a", "_meta": {
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientInfo": {"name": "c", "version": "1"},
+        "io.modelcontextprotocol/clientCapabilities": {}}}})
+    .to_string();
+    let fields = format!("{ACCEPT}MCP-Protocol-Version: 2026-07-28\r\nMcp-Method: tools/call\r\nMcp-Name: a\r\n");
+    let result = r#"{"jsonrpc":"2.0","id":1,"result":{"resultType":"complete","content":[]}}"#;
+    let mut record = Exchanges::new();
+    record.add("POST /mcp", &fields, &body, JSON, result).lose("client", &fields, &body, result);
+    let (code, broken, out) = record.broken(&folder);
+    assert_eq!((code, broken), (0, Vec::new()), "{out}");
+    // The server responds before it has the request.
+    let mut record = Exchanges::new();
+    record.line(1, "client", "request-head", "text", "POST /mcp HTTP/1.1\r\nContent-Length: 9\r\n\r\n");
+    record.line(1, "server", "response-head", "text", "HTTP/1.1 413 Too \u{202e}\u{9b}Large\r\n\r\n");
+    record.line(1, "server", "response-body", "end", true);
+    record.line(2, "client", "request-head", "text", "GET /\u{202e}\u{9b}\u{2028} HTTP/1.1\r\n\r\n");
+    record.line(2, "client", "request-body", "end", true);
+    let (_, _, out) = record.broken(&folder);
+    assert!(out.contains("413 for POST /mcp"), "{out}");
+    assert!(out.contains("GET /\\u202e\\u009b\\u2028"), "{out}");
+}
+
+pub(crate) fn sessions_that_were_given_up_are_silent() {
+    let folder = Folder::new("listen-given-up");
+    let fields = |id: &str| format!("{ACCEPT}Mcp-Session-Id: {id}\r\nMCP-Protocol-Version: 2025-11-25\r\n");
+    let mut record = Exchanges::new();
+    record.open("2025-11-25", ID);
+    // A request whose response comes after many other sessions.
+    let open = 1_000_000;
+    let head = |id: &str| format!("POST /mcp HTTP/1.1\r\n{}\r\n", fields(id));
+    record.line(open, "client", "request-head", "text", head("id-1"));
+    record.line(open, "client", "request-body", "text", CALL);
+    record.line(open, "client", "request-body", "end", true);
+    record.open("2025-11-25", "\r\nMcp-Session-Id: id-used");
+    for number in 2..=1_100 {
+        record.open("2025-11-25", &format!("\r\nMcp-Session-Id: id-{number}"));
+        record.add("POST /mcp", &fields("id-used"), READY, "202 Accepted", "");
+    }
+    record.line(open, "server", "response-head", "text", format!("HTTP/1.1 {JSON}\r\n\r\n"));
+    record.line(open, "server", "response-body", "text", RESULT);
+    record.line(open, "server", "response-body", "end", true);
+    // One that is used all the time is still judged.
+    let wrong = r#"{"jsonrpc":"2.0","id":7,"result":{}}"#;
+    record.add("POST /mcp", &fields("id-used"), CALL, JSON, wrong);
+    let (_, broken, out) = record.broken(&folder);
+    let end = out.lines().last().expect("a line");
+    assert_eq!(broken, ["server BASE-008"], "{end}");
+    // Values without a name of their own are those of any session.
+    let mut record = Exchanges::new();
+    record.open("2025-11-25", "\r\nMcp-Session-Id: id-more").open("2025-11-25", "\r\nMcp-Session-Id: id-more");
+    record.add("POST /mcp", &fields("id-more"), CALL, JSON, RESULT);
+    record.add("POST /mcp", &fields("id-more"), CALL, JSON, RESULT);
+    assert_eq!(record.broken(&folder).1, Vec::<String>::new());
+    // A client that opens a new session may still send the id of the old one.
+    let mut record = Exchanges::new();
+    record.open("2025-11-25", ID);
+    let request = serde_json::json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": {
+        "protocolVersion": "2025-11-25", "capabilities": {}, "clientInfo": {"name": "c", "version": "1"}}});
+    let result = serde_json::json!({"jsonrpc": "2.0", "id": 0, "result": {"protocolVersion": "2025-11-25",
+        "capabilities": {"tools": {}}, "serverInfo": {"name": "s", "version": "1"}}});
+    let stale = format!("{ACCEPT}Mcp-Session-Id: id-1\r\n");
+    let status = format!("{JSON}\r\nMcp-Session-Id: id-2");
+    record.add("POST /mcp", &stale, &request.to_string(), &status, &result.to_string());
+    assert_eq!(record.broken(&folder).1, Vec::<String>::new());
+    // Two clients without ids of sessions, both of which begin before one of them goes on.
+    let mut record = Exchanges::new();
+    let bare = format!("{ACCEPT}MCP-Protocol-Version: 2025-11-25\r\n");
+    record.open("2025-11-25", "").open("2025-11-25", "");
+    record.add("POST /mcp", &bare, CALL, JSON, RESULT).add("POST /mcp", &bare, CALL, JSON, RESULT);
+    assert_eq!(record.broken(&folder).1, Vec::<String>::new());
+}
+
+pub(crate) fn addresses_are_relative_to_their_stream() {
+    let folder = Folder::new("listen-relative");
+    for (address, target) in [("m?s=id-1", "/x/m?s=id-1"), ("?s=id-1", "/x/sse?s=id-1"), ("/m?s=id-1", "/m?s=id-1")] {
+        let mut record = Exchanges::new();
+        record.line(900, "client", "request-head", "text", "GET /x/sse?a=/b HTTP/1.1\r\n\r\n");
+        record.line(900, "client", "request-body", "end", true);
+        record.line(900, "server", "response-head", "text", format!("HTTP/1.1 {EVENTS}\r\n\r\n"));
+        record.line(900, "server", "response-body", "text", format!("event: endpoint\ndata: {address}\n\n"));
+        record.add(&format!("POST {target}"), ACCEPT, CALL, "202 Accepted", "");
+        let (_, _, out) = record.broken(&folder);
+        let call = out.lines().find(|line| line.contains("tools/call")).expect(&out);
+        assert!(call.contains("\"session\":1"), "{address}: {call}");
+    }
 }

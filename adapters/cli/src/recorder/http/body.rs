@@ -18,23 +18,35 @@ pub(super) enum Framing {
 /// A place in a chunked body.
 #[derive(Debug)]
 pub(super) enum Chunk {
-    /// In the line with the size: the size so far, whether it has ended, and the bytes of the line.
+    /// In the line with the size: the size so far, what follows it, and the bytes of the line.
     Size {
         size: u64,
         has_digit: bool,
-        is_read: bool,
+        after: After,
         len: usize,
     },
     /// In the content, of which this much is left.
     Data(u64),
-    /// In the line break after the content.
-    Break,
+    /// In the line break after the content. Whether it has its carriage return.
+    Break(bool),
     /// In the fields after the last chunk: how many bytes their line has, and all of them.
     Trailer {
         line: usize,
         len: usize,
+        has_returned: bool,
     },
     Over,
+}
+
+/// What follows the digits of a size in its line.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum After {
+    /// Nothing so far.
+    Digits,
+    Blank,
+    Extension,
+    /// The carriage return, which only a line feed may follow.
+    Return,
 }
 
 /// What was read of a body.
@@ -46,7 +58,7 @@ pub(super) struct Content {
 
 impl Chunk {
     const fn size() -> Self {
-        Self::Size { size: 0, has_digit: false, is_read: false, len: 0 }
+        Self::Size { size: 0, has_digit: false, after: After::Digits, len: 0 }
     }
 }
 
@@ -58,6 +70,11 @@ impl Framing {
     /// Whether the body has ended.
     pub(super) const fn is_over(&self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
+    }
+
+    /// Whether a part of the fields after the body was read, and not all of them.
+    pub(super) const fn is_in_trailer(&self) -> bool {
+        matches!(self, Self::Chunked(Chunk::Trailer { len: 1.., .. }))
     }
 
     /// Whether the next byte of a chunked body is the first one of a chunk.
@@ -87,7 +104,7 @@ impl Framing {
                         *left -= len as u64;
                         at += len;
                         if *left == 0 {
-                            *chunk = Chunk::Break;
+                            *chunk = Chunk::Break(false);
                         }
                         continue;
                     }
@@ -105,37 +122,44 @@ impl Chunk {
     fn take(&mut self, byte: u8, content: &mut Content) -> Result<(), &'static str> {
         const WRONG: &str = "the size of a chunk is no number";
         match self {
-            Self::Size { size, has_digit, is_read, len } => {
+            Self::Size { size, has_digit, after, len } => {
                 *len += 1;
                 if *len > MAX_SIZE_LINE {
                     return Err("the line with the size of a chunk is too long");
                 }
-                match (byte as char).to_digit(16) {
-                    _ if byte == b'\n' => {
-                        if !*has_digit {
-                            return Err(WRONG);
-                        }
-                        *self = if *size == 0 { Self::Trailer { line: 0, len: 0 } } else { Self::Data(*size) };
+                match (*after, byte, (byte as char).to_digit(16)) {
+                    (_, b'\n', _) if *has_digit => {
+                        *self = match *size {
+                            0 => Self::Trailer { line: 0, len: 0, has_returned: false },
+                            size => Self::Data(size),
+                        };
                     }
-                    _ if *is_read => {}
-                    Some(digit) => {
+                    (After::Digits, _, Some(digit)) => {
                         *size = size.checked_mul(16).and_then(|size| size.checked_add(digit.into())).ok_or(WRONG)?;
                         *has_digit = true;
                     }
-                    None if *has_digit && matches!(byte, b';' | b'\r' | b' ' | b'\t') => *is_read = true,
-                    None => return Err(WRONG),
+                    (After::Return, ..) => return Err(WRONG),
+                    (_, b'\r', _) if *has_digit => *after = After::Return,
+                    (After::Extension, ..) => {}
+                    (_, b';', _) if *has_digit => *after = After::Extension,
+                    (_, b' ' | b'\t', _) if *has_digit => *after = After::Blank,
+                    _ => return Err(WRONG),
                 }
             }
-            Self::Break => match byte {
-                b'\r' => {}
+            Self::Break(has_returned) => match byte {
+                b'\r' if !*has_returned => *has_returned = true,
                 b'\n' => *self = Self::size(),
                 _ => return Err("a chunk is longer than its size"),
             },
-            Self::Trailer { line, len } => {
+            Self::Trailer { line, len, has_returned } => {
                 *len += 1;
                 if *len > MAX_TRAILER {
                     return Err("the fields after the body are too long");
                 }
+                if *has_returned && byte != b'\n' {
+                    return Err("a field after the body has a carriage return within its line");
+                }
+                *has_returned = byte == b'\r';
                 let is_empty = *line == 0;
                 match byte {
                     b'\n' if is_empty => {
@@ -190,6 +214,12 @@ mod tests {
     fn wrong_chunks_are_refused() {
         let long = format!("1;{}", "x".repeat(MAX_SIZE_LINE));
         let trailer = format!("0\r\n{}", "x".repeat(MAX_TRAILER + 1));
+        let wrong = ["5\rjunk\n", "5 junk\r\n", "1;a\rb\n", "1\r\na\r\r\n", "0\r\nA: b\rc\n\n", "0\r\n\r\r\n"];
+        for body in wrong {
+            for chunk in [1, body.len()] {
+                assert!(read(Framing::chunked(), body.as_bytes(), chunk).is_err(), "{body}");
+            }
+        }
         for body in ["x\r\n", "\r\n", "-1\r\n", "11111111111111111\r\n", "1\r\nab", &long, &trailer] {
             for chunk in [1, body.len()] {
                 assert!(read(Framing::chunked(), body.as_bytes(), chunk).is_err(), "{body}");

@@ -3,7 +3,7 @@
 
 use std::{
     collections::VecDeque,
-    io::{self, Read, Write},
+    io::{self, Write},
     net::{Shutdown, TcpStream},
     sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError},
     thread,
@@ -14,19 +14,14 @@ use super::{
     Site,
     body::{Content, Framing},
     exchange::{BodyRecorder, Exchange},
-    head::{self, Head, HeadEnd},
+    head::{self, Head},
+    input::{Input, NoHead},
     server::{ServerReader, ServerWriter},
 };
 use crate::record::{EndpointRewriter, Origin};
 
-/// The bytes that are read at once. No more are held of a body.
-const CHUNK: usize = 64 << 10;
-
-/// The longest head.
-const MAX_HEAD: usize = 64 << 10;
-
-/// How long a head may take after its first byte.
-const HEAD: Duration = Duration::from_secs(30);
+/// How long a connection without a request, a request, and a side that does not read may make no progress.
+const IDLE: Duration = Duration::from_secs(300);
 
 /// How long one direction may be silent after the other one has ended.
 const LINGER: Duration = Duration::from_secs(10);
@@ -49,7 +44,11 @@ struct Pending {
 #[derive(Debug, Default)]
 struct State {
     pending: VecDeque<Pending>,
+    /// Whether a response is being written to the client.
+    is_writing: bool,
     requests_ended: bool,
+    /// Why the client sends no more, if it was the client that ended the requests.
+    client_end: Option<String>,
     responses_ended: bool,
     /// Grows with each piece of a response.
     pieces: u64,
@@ -75,142 +74,31 @@ impl Shared {
     }
 
     /// Waits until a condition holds, at most for a time. Returns whether it does.
-    fn wait(&self, most: Option<Duration>, mut holds: impl FnMut(&State) -> bool) -> bool {
+    fn wait(&self, most: Duration, mut holds: impl FnMut(&State) -> bool) -> bool {
         let mut state = self.state();
-        let deadline = most.map(|most| Instant::now() + most);
+        let deadline = Instant::now() + most;
         while !holds(&state) {
-            state = match deadline {
-                None => self.changed.wait(state).unwrap_or_else(PoisonError::into_inner),
-                Some(deadline) => {
-                    let left = deadline.saturating_duration_since(Instant::now());
-                    if left.is_zero() {
-                        return false;
-                    }
-                    self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0
-                }
-            };
+            let left = deadline.saturating_duration_since(Instant::now());
+            if left.is_zero() {
+                return false;
+            }
+            state = self.changed.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
         }
         true
     }
 
-    /// Ends all exchanges, because a side is gone.
-    fn fail(&self, from: Origin, why: &str) {
-        for pending in &self.state().pending {
-            pending.exchange.failed(from, why);
-        }
-    }
-}
-
-/// A side that bytes are read from.
-trait Source {
-    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize>;
-    fn socket(&self) -> &TcpStream;
-}
-
-impl Source for TcpStream {
-    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read(buffer)
-    }
-
-    fn socket(&self) -> &TcpStream {
-        self
-    }
-}
-
-impl Source for ServerReader {
-    fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read(buffer)
-    }
-
-    fn socket(&self) -> &TcpStream {
-        self.socket()
-    }
-}
-
-/// Reads heads and bodies of one side.
-struct Input<S> {
-    source: S,
-    chunk: Vec<u8>,
-    /// Bytes that were read and belong to what follows.
-    rest: Vec<u8>,
-}
-
-/// Why there is no head.
-enum NoHead {
-    /// The side closed the connection before it.
-    End,
-    TooLong,
-    Broken(String),
-}
-
-impl<S: Source> Input<S> {
-    fn new(source: S) -> Self {
-        Self { source, chunk: vec![0; CHUNK], rest: Vec::new() }
-    }
-
-    fn read(&mut self) -> io::Result<usize> {
-        loop {
-            match self.source.read_some(&mut self.chunk) {
-                Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
-                read => return read,
+    /// Ends the responses, and all exchanges that have none. If the client has ended first, that is the reason.
+    fn end_responses(&self, from: Origin, why: &str) {
+        // Within one lock, so that no request is added in between.
+        self.update(|state| {
+            let own = state.client_end.as_deref().filter(|_| from == Origin::Server);
+            let (from, why) = own.map_or((from, why), |own| (Origin::Client, own));
+            for pending in &state.pending {
+                pending.exchange.failed(from, why);
             }
-        }
-    }
-
-    /// Reads a whole head. Its first byte may take any time.
-    fn head(&mut self) -> Result<Vec<u8>, NoHead> {
-        let (mut end, mut deadline) = (HeadEnd::default(), None);
-        let broken = |error: io::Error| NoHead::Broken(error.to_string());
-        loop {
-            if deadline.is_none() {
-                // Some clients send an empty line after a body.
-                let blank = self.rest.iter().take_while(|byte| matches!(byte, b'\r' | b'\n')).count();
-                self.rest.drain(..blank);
-            }
-            if let Some(len) = end.find(&self.rest) {
-                self.source.socket().set_read_timeout(None).map_err(broken)?;
-                let rest = self.rest.split_off(len.min(self.rest.len()));
-                return if len > MAX_HEAD { Err(NoHead::TooLong) } else { Ok(std::mem::replace(&mut self.rest, rest)) };
-            }
-            if self.rest.len() > MAX_HEAD {
-                return Err(NoHead::TooLong);
-            }
-            if !self.rest.is_empty() {
-                let deadline = *deadline.get_or_insert_with(|| Instant::now() + HEAD);
-                let left = deadline.saturating_duration_since(Instant::now());
-                if left.is_zero() {
-                    return Err(NoHead::Broken("the head took more than 30 seconds".into()));
-                }
-                self.source.socket().set_read_timeout(Some(left)).map_err(broken)?;
-            }
-            match self.read() {
-                Ok(0) if self.rest.is_empty() => return Err(NoHead::End),
-                Ok(0) => return Err(NoHead::Broken("the connection was closed within a head".into())),
-                Ok(len) => self.rest.extend_from_slice(&self.chunk[..len]),
-                Err(error) if matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut) => {}
-                Err(error) => return Err(broken(error)),
-            }
-        }
-    }
-
-    /// Returns the next bytes of a body, as they are and as content. `None` is its end, or that of the connection.
-    fn piece(&mut self, framing: &mut Framing, content: &mut Content) -> io::Result<Option<Vec<u8>>> {
-        if framing.is_over() {
-            return Ok(None);
-        }
-        if self.rest.is_empty() {
-            let len = self.read()?;
-            if len == 0 {
-                return match framing {
-                    Framing::UntilEnd => Ok(None),
-                    _ => Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the connection was closed within a body")),
-                };
-            }
-            self.rest.extend_from_slice(&self.chunk[..len]);
-        }
-        let len = framing.take(&self.rest, content).map_err(io::Error::other)?;
-        let rest = self.rest.split_off(len);
-        Ok(Some(std::mem::replace(&mut self.rest, rest)))
+            state.pending.clear();
+            state.responses_ended = true;
+        });
     }
 }
 
@@ -218,9 +106,10 @@ impl<S: Source> Input<S> {
 pub(super) fn forward(site: &Arc<Site>, number: u64, client: TcpStream) {
     let Ok(output) = client.try_clone() else { return };
     let _ = client.set_nodelay(true);
+    let _ = client.set_write_timeout(Some(IDLE));
     let shared = Arc::new(Shared::default());
-    let mut requests =
-        Requests { site: Arc::clone(site), number, shared, input: Input::new(client), output, server: None };
+    let input = Input::new(client, Some(IDLE));
+    let mut requests = Requests { site: Arc::clone(site), number, shared, input, output, server: None };
     let why = requests.run();
     requests.end(why);
 }
@@ -249,7 +138,8 @@ struct Requests {
 impl Requests {
     fn run(&mut self) -> Ended {
         loop {
-            let bytes = match self.input.head() {
+            let shared = &self.shared;
+            let bytes = match self.input.head(|| shared.state().pending.is_empty()) {
                 Ok(bytes) => bytes,
                 Err(NoHead::End) => return Ended::Closed,
                 Err(NoHead::TooLong) => return Ended::Refused(431, "the head of the request is too long", None),
@@ -272,14 +162,18 @@ impl Requests {
             let (reader, writer) = match self.site.address.connect() {
                 Ok(connection) => connection,
                 Err(error) => {
-                    self.site.note_once(&format!("the server cannot be reached: {error}"));
+                    self.site.note_once("reach", &format!("the server cannot be reached: {error}"));
                     return Err(refused(502, "the server cannot be reached"));
                 }
             };
             self.start(reader, writer).map_err(|_| refused(503, "the recorder has no thread left"))?;
         }
         let is_free = |state: &State| state.pending.len() < PIPELINED || state.responses_ended;
-        self.shared.wait(None, is_free);
+        if !self.shared.wait(IDLE, is_free) {
+            let why = format!("{PIPELINED} requests wait for their responses");
+            exchange.failed(Origin::Server, &why);
+            return Err(Ended::Broken(why));
+        }
         let forwarded = head.for_server(&own, &self.site.address.origin, self.site.no_compression);
         let pending = Pending { exchange: exchange.clone(), method: head.method().to_owned(), own };
         let is_over = self.shared.update(|state| {
@@ -290,23 +184,28 @@ impl Requests {
             exchange.failed(Origin::Server, "the connection was closed");
             return Err(Ended::ServerGone);
         }
-        let (mut body, mut content) = (exchange.body(Origin::Client, &head), Content::default());
+        let (mut body, mut content) = (exchange.body(Origin::Client, &head, false), Content::default());
         if framing.is_over() {
             body.end();
             return self.write(&forwarded);
         }
         self.write(&forwarded)?;
+        let mut held = Vec::new();
         loop {
             let piece =
                 self.input.piece(&mut framing, &mut content).map_err(|error| Ended::Broken(error.to_string()))?;
             body.content(&mut content);
-            let Some(piece) = piece else { break };
+            let Some(mut piece) = piece else { break };
+            held.append(&mut piece);
             if framing.is_over() {
                 // Before the server has all of it and responds.
                 body.end();
-                return self.write(&piece);
+                return self.write(&held);
             }
-            self.write(&piece)?;
+            // The fields after a body are recorded as a whole, and forwarded after it.
+            if !framing.is_in_trailer() {
+                self.write(&std::mem::take(&mut held))?;
+            }
         }
         body.end();
         Ok(())
@@ -321,7 +220,7 @@ impl Requests {
 
     fn start(&mut self, reader: ServerReader, writer: ServerWriter) -> io::Result<()> {
         let (site, shared, output) = (Arc::clone(&self.site), Arc::clone(&self.shared), self.output.try_clone()?);
-        let mut responses = Responses { site, shared, input: Input::new(reader), output };
+        let mut responses = Responses { site, shared, input: Input::new(reader, None), output };
         let run = move || responses.run();
         let thread = thread::Builder::new().name("responses".into()).stack_size(STACK).spawn(run)?;
         self.server = Some((writer, thread));
@@ -331,33 +230,24 @@ impl Requests {
     /// Ends both connections. The responses may go on for as long as something of them arrives.
     fn end(mut self, why: Ended) {
         match why {
-            Ended::Closed => self.shared.fail(Origin::Client, "the connection was closed"),
+            // A client may close only its own direction: its requests still have their responses.
+            Ended::Closed => self.shared.update(|state| state.client_end = Some("the connection was closed".into())),
             Ended::Broken(why) => {
-                self.shared.fail(Origin::Client, &why);
+                self.shared.update(|state| state.client_end = Some(why));
                 // Nothing can reach the client any more.
                 if let Some((writer, _)) = &self.server {
                     let _ = writer.socket().shutdown(Shutdown::Both);
                 }
             }
             Ended::ServerGone => self.discard(),
-            Ended::Refused(status, why, exchange) => {
-                // Not within the response to an earlier request.
-                self.shared.wait(Some(LINGER), |state| state.pending.is_empty() || state.responses_ended);
-                if let Some(exchange) = exchange {
-                    exchange.answered(status, why);
-                }
-                if !self.shared.state().responses_ended {
-                    answer(&mut self.output, status, why);
-                }
-                self.discard();
-            }
+            Ended::Refused(status, why, exchange) => self.refuse(status, why, exchange.as_ref()),
         }
         self.shared.update(|state| state.requests_ended = true);
         if let Some((mut writer, thread)) = self.server.take() {
             writer.end();
             let mut pieces = self.shared.state().pieces;
             loop {
-                let has_moved = self.shared.wait(Some(LINGER), |state| state.responses_ended || state.pieces != pieces);
+                let has_moved = self.shared.wait(LINGER, |state| state.responses_ended || state.pieces != pieces);
                 if !has_moved {
                     let _ = writer.socket().shutdown(Shutdown::Both);
                     let _ = self.output.shutdown(Shutdown::Both);
@@ -372,6 +262,25 @@ impl Requests {
             let _ = thread.join();
         }
         let _ = self.output.shutdown(Shutdown::Both);
+    }
+
+    /// Responds to a request that is not forwarded, unless the response to an earlier one goes on.
+    fn refuse(&mut self, status: u16, why: &str, exchange: Option<&Exchange>) {
+        let is_idle = |state: &State| state.pending.is_empty() && !state.is_writing;
+        self.shared.wait(LINGER, |state| state.responses_ended || is_idle(state));
+        let is_free = {
+            let state = self.shared.state();
+            is_idle(&state) && !state.responses_ended
+        };
+        match exchange {
+            Some(exchange) if is_free => exchange.answered(status, why),
+            Some(exchange) => exchange.failed(Origin::Client, why),
+            None => {}
+        }
+        if is_free {
+            answer(&mut self.output, status, why);
+            self.discard();
+        }
     }
 
     /// Reads what the client still sends, so that a response to it is not lost with a reset.
@@ -423,28 +332,32 @@ impl Responses {
             if let Err(stopped) = self.response() {
                 break stopped;
             }
+            self.shared.update(|state| state.is_writing = false);
         };
-        self.shared.fail(from, &why);
+        self.shared.end_responses(from, &why);
         if from == Origin::Client {
             // The server has to know soon.
             let _ = self.input.source.socket().shutdown(Shutdown::Both);
         }
         let _ = self.output.shutdown(Shutdown::Write);
-        self.shared.update(|state| state.responses_ended = true);
         // The client closes its side when it reads the end of ours.
-        if !self.shared.wait(Some(LINGER), |state| state.requests_ended) {
+        if !self.shared.wait(LINGER, |state| state.requests_ended) {
             let _ = self.output.shutdown(Shutdown::Both);
         }
     }
 
     fn response(&mut self) -> Result<(), Stopped> {
         let stopped = |why: &str| Stopped(Origin::Server, why.to_owned());
-        let bytes = self.input.head().map_err(|why| match why {
+        let bytes = self.input.head(|| false).map_err(|why| match why {
             NoHead::End => stopped("the connection was closed"),
             NoHead::TooLong => stopped("the head of the response is too long"),
             NoHead::Broken(why) => Stopped(Origin::Server, why),
         })?;
-        let Some(pending) = self.shared.state().pending.front().cloned() else {
+        let pending = self.shared.update(|state| {
+            state.is_writing = true;
+            state.pending.front().cloned()
+        });
+        let Some(pending) = pending else {
             return Err(stopped("a response to no request"));
         };
         let exchange = &pending.exchange;
@@ -456,10 +369,10 @@ impl Responses {
         let mut framing = head.response_framing(&pending.method).map_err(stopped)?;
         let is_interim = (100..200).contains(&head.status());
         let forwarded = head.for_client(&pending.own, &self.site.address.origin);
-        let mut body = exchange.body(Origin::Server, &head);
+        let mut body = exchange.body(Origin::Server, &head, pending.method == "GET");
         if body.is_omitted() {
             let why = "a body is compressed, so it is not recorded: --no-compression asks the server for others";
-            self.site.note_once(why);
+            self.site.note_once("compressed", why);
         }
         if !is_interim && framing.is_over() {
             self.finish(&mut body);
@@ -470,9 +383,9 @@ impl Responses {
         }
         let is_stream = pending.method == "GET" && head.media_type() == "text/event-stream" && !head.is_encoded();
         let server = self.site.address.origin.text();
-        // A length cannot change any more.
-        let mut rewriter = (is_stream && !matches!(framing, Framing::Length(_)))
-            .then(|| EndpointRewriter::new(&server, &pending.own.text()));
+        // A length cannot change any more. The first event is still forwarded after it is recorded.
+        let own = if matches!(framing, Framing::Length(_)) { server.clone() } else { pending.own.text() };
+        let mut rewriter = is_stream.then(|| EndpointRewriter::new(&server, &own));
         self.body(&mut framing, &mut body, &mut rewriter)
     }
 
@@ -482,26 +395,32 @@ impl Responses {
         body: &mut BodyRecorder,
         rewriter: &mut Option<EndpointRewriter>,
     ) -> Result<(), Stopped> {
-        let mut content = Content::default();
+        let (mut content, mut trailer, mut held) = (Content::default(), Vec::new(), Vec::new());
         loop {
             let piece =
                 self.input.piece(framing, &mut content).map_err(|error| Stopped(Origin::Server, error.to_string()))?;
             let is_end = piece.is_none();
-            let forwarded = match rewriter.as_mut() {
+            // It has a limit of its own, and may arrive in several pieces.
+            trailer.extend_from_slice(&content.trailer);
+            let mut forwarded = match rewriter.as_mut() {
                 None => piece.unwrap_or_default(),
-                Some(rewriter) => rewritten(rewriter, framing, &content, is_end),
+                Some(rewriter) => rewritten(rewriter, framing, &content.data, &trailer, is_end),
             };
             // Only between chunks: the size of one that has begun is not known to the client.
-            let is_settled = matches!(framing, Framing::UntilEnd) || framing.is_between();
+            let is_settled = !matches!(framing, Framing::Chunked(_)) || framing.is_between();
             if is_settled && rewriter.as_ref().is_some_and(EndpointRewriter::is_over) {
                 *rewriter = None;
             }
             body.content(&mut content);
+            held.append(&mut forwarded);
             if is_end || framing.is_over() {
                 self.finish(body);
-                return self.write(&forwarded);
+                return self.write(&held);
             }
-            self.write(&forwarded)?;
+            // The fields after a body are recorded as a whole, and forwarded after it.
+            if !framing.is_in_trailer() {
+                self.write(&std::mem::take(&mut held))?;
+            }
         }
     }
 
@@ -520,9 +439,15 @@ impl Responses {
 }
 
 /// Returns the bytes of a piece of a stream whose address may change. Chunks are as long as the pieces are.
-fn rewritten(rewriter: &mut EndpointRewriter, framing: &Framing, content: &Content, is_end: bool) -> Vec<u8> {
+fn rewritten(
+    rewriter: &mut EndpointRewriter,
+    framing: &Framing,
+    content: &[u8],
+    trailer: &[u8],
+    is_end: bool,
+) -> Vec<u8> {
     let mut data = Vec::new();
-    rewriter.rewrite(&content.data, &mut data);
+    rewriter.rewrite(content, &mut data);
     let is_over = is_end || framing.is_over();
     if is_over {
         rewriter.end(&mut data);
@@ -538,7 +463,7 @@ fn rewritten(rewriter: &mut EndpointRewriter, framing: &Framing, content: &Conte
     }
     if framing.is_over() {
         out.extend_from_slice(b"0\r\n");
-        out.extend_from_slice(&content.trailer);
+        out.extend_from_slice(trailer);
         out.extend_from_slice(b"\r\n");
     }
     out

@@ -7,7 +7,8 @@ use std::{
 
 use super::{super::file::RecordFile, body::Content, head::Head};
 use crate::record::{
-    EndpointScanner, HeadMasker, HttpEvent, Kind, Masker, Origin, Part, Pseudonyms, QueryMasker, Step, What,
+    EndpointScanner, HeadMasker, HttpEvent, Kind, Masker, Origin, Part, Pseudonyms, QueryMasker, Section, Step, What,
+    mask_url,
 };
 
 /// Records all exchanges of a record.
@@ -71,24 +72,26 @@ impl Exchange {
             .write(self.number, Step::Bytes { from: Origin::Server, part: Part::Head, connection: None, bytes });
     }
 
-    /// Begins to record the body of a message with this head.
-    pub(super) fn body(&self, from: Origin, head: &Head) -> BodyRecorder {
+    /// Begins to record the body of a message with this head. `is_get`: the method of the request is GET.
+    pub(super) fn body(&self, from: Origin, head: &Head, is_get: bool) -> BodyRecorder {
         let masks = match &self.recorder.names {
             None => Masks::None,
             Some(_) if head.is_encoded() => Masks::Omit,
             Some(names) => match &*head.media_type() {
                 "application/x-www-form-urlencoded" => Masks::Form(QueryMasker::form(names.clone())),
-                "text/event-stream" => Masks::Events(Box::new(Events {
+                // Those of Streamable HTTP that are responses to POST have no address, and are recorded at once.
+                "text/event-stream" if is_get => Masks::Events(Box::new(Events {
                     scanner: EndpointScanner::default(),
-                    query: QueryMasker::urls(names.clone()),
-                    was_address: false,
+                    names: names.clone(),
                     json: Masker::new(Kind::Json),
                 })),
-                media if media.ends_with("json") || media.is_empty() => Masks::Text(Masker::new(Kind::Json)),
+                media if media.ends_with("json") || media.is_empty() || media == "text/event-stream" => {
+                    Masks::Text(Masker::new(Kind::Json))
+                }
                 _ => Masks::Text(Masker::new(Kind::Text)),
             },
         };
-        BodyRecorder { exchange: self.clone(), from, masks }
+        BodyRecorder { exchange: self.clone(), from, masks, trailer: Vec::new() }
     }
 
     /// Records that a side ended the exchange, if it was not over.
@@ -127,24 +130,28 @@ enum Masks {
 #[derive(Debug)]
 struct Events {
     scanner: EndpointScanner,
-    query: QueryMasker,
-    was_address: bool,
+    names: Pseudonyms,
     json: Masker,
 }
 
 impl Events {
     fn mask(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        for (at, &byte) in bytes.iter().enumerate() {
-            if self.scanner.is_over() {
-                return self.json.mask(&bytes[at..], out);
-            }
-            let is_address = self.scanner.take(byte);
-            if self.was_address && !is_address {
-                self.query.end(out);
-            }
-            self.was_address = is_address;
-            if is_address { self.query.mask(&[byte], out) } else { self.json.mask(&[byte], out) }
-        }
+        let (names, json) = (&self.names, &mut self.json);
+        self.scanner.take(bytes, |section| masked(section, names, json, out));
+    }
+
+    fn end(&mut self, out: &mut Vec<u8>) {
+        let (names, json) = (&self.names, &mut self.json);
+        self.scanner.end(|section| masked(section, names, json, out));
+    }
+}
+
+fn masked(section: Section<'_>, names: &Pseudonyms, json: &mut Masker, out: &mut Vec<u8>) {
+    match section {
+        Section::Other(bytes) => json.mask(bytes, out),
+        // What may be an address and is JSON has no query.
+        Section::Address(bytes) if bytes.starts_with(b"{") => json.mask(bytes, out),
+        Section::Address(bytes) => mask_url(names, bytes, out),
     }
 }
 
@@ -154,6 +161,8 @@ pub(super) struct BodyRecorder {
     exchange: Exchange,
     from: Origin,
     masks: Masks,
+    /// The fields after the body so far, which are masked as a whole. Their length has a limit.
+    trailer: Vec<u8>,
 }
 
 impl BodyRecorder {
@@ -176,10 +185,20 @@ impl BodyRecorder {
             }
             self.part(Part::Body, bytes);
         }
-        let trailer = mem::take(&mut content.trailer);
-        if !trailer.is_empty() {
-            self.part(Part::Trailer, self.exchange.recorder.masked(&trailer));
+        self.trailer.append(&mut content.trailer);
+    }
+
+    /// Records what was held back. The body has ended, or nothing more of it arrives.
+    fn flush(&mut self) {
+        let mut rest = Vec::new();
+        match &mut self.masks {
+            Masks::Form(masker) => masker.end(&mut rest),
+            Masks::Events(masker) => masker.end(&mut rest),
+            _ => {}
         }
+        self.part(Part::Body, rest);
+        let trailer = mem::take(&mut self.trailer);
+        self.part(Part::Trailer, self.exchange.recorder.masked(&trailer));
     }
 
     fn part(&self, part: Part, bytes: Vec<u8>) {
@@ -194,16 +213,16 @@ impl BodyRecorder {
 
     /// Records the end of the body. That of a response is the end of the exchange.
     pub(super) fn end(&mut self) {
-        let mut rest = Vec::new();
-        match &mut self.masks {
-            Masks::Form(masker) => masker.end(&mut rest),
-            Masks::Events(masker) => masker.query.end(&mut rest),
-            _ => {}
-        }
-        self.part(Part::Body, rest);
+        self.flush();
         // The client may have gone already.
         if self.from == Origin::Client || self.exchange.finish() {
             self.write(Step::End { from: self.from });
         }
+    }
+}
+
+impl Drop for BodyRecorder {
+    fn drop(&mut self) {
+        self.flush();
     }
 }

@@ -20,6 +20,7 @@ pub(super) struct Head {
     bytes: Vec<u8>,
     fields: Vec<Field>,
     first: First,
+    is_1_1: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -70,8 +71,8 @@ impl Head {
         }
         let (method, target) =
             (request.method.unwrap_or_default().to_owned(), request.path.unwrap_or_default().to_owned());
-        let fields = fields(&bytes, request.headers);
-        Ok(Self { bytes, fields, first: First::Request { method, target } })
+        let (fields, is_1_1) = (fields(&bytes, request.headers), request.version == Some(1));
+        Ok(Self { bytes, fields, first: First::Request { method, target }, is_1_1 })
     }
 
     /// Parses a whole head of a response.
@@ -84,8 +85,8 @@ impl Head {
             _ => return Err("the head of the response is not HTTP/1.1"),
         }
         let status = response.code.unwrap_or_default();
-        let fields = fields(&bytes, response.headers);
-        Ok(Self { bytes, fields, first: First::Response { status } })
+        let (fields, is_1_1) = (fields(&bytes, response.headers), response.version == Some(1));
+        Ok(Self { bytes, fields, first: First::Response { status }, is_1_1 })
     }
 
     pub(super) fn method(&self) -> &str {
@@ -119,9 +120,15 @@ impl Head {
         value.split(';').next().unwrap_or_default().trim().to_owned()
     }
 
-    /// Whether the body is compressed.
+    /// Whether the body is compressed, by its own coding or by one of the transfer.
     pub(super) fn is_encoded(&self) -> bool {
-        self.all("content-encoding").any(|(_, value)| !value.trim_ascii().eq_ignore_ascii_case(b"identity"))
+        let codings = |name| self.all(name).flat_map(|(_, value)| value.split(|byte| *byte == b','));
+        let is_plain = |coding: &[u8], also: &[u8]| {
+            let coding = coding.trim_ascii();
+            coding.is_empty() || coding.eq_ignore_ascii_case(b"identity") || coding.eq_ignore_ascii_case(also)
+        };
+        codings("content-encoding").any(|coding| !is_plain(coding, b""))
+            || codings("transfer-encoding").any(|coding| !is_plain(coding, b"chunked"))
     }
 
     fn length(&self) -> Result<Option<u64>, &'static str> {
@@ -143,19 +150,22 @@ impl Head {
         Ok(found)
     }
 
-    /// Returns the last transfer coding, in lower case.
-    fn coding(&self) -> Option<String> {
-        let (_, value) = self.all("transfer-encoding").last()?;
+    /// Returns whether the last transfer coding is `chunked`. `None`: there is no transfer coding.
+    fn is_chunked(&self) -> Result<Option<bool>, &'static str> {
+        let Some((_, value)) = self.all("transfer-encoding").last() else { return Ok(None) };
+        if !self.is_1_1 {
+            return Err("HTTP/1.0 has no transfer coding");
+        }
         let last = value.rsplit(|byte| *byte == b',').next().unwrap_or_default();
-        Some(String::from_utf8_lossy(last).trim().to_ascii_lowercase())
+        Ok(Some(last.trim_ascii().eq_ignore_ascii_case(b"chunked")))
     }
 
     /// Returns how the end of the body of a request is known.
     pub(super) fn request_framing(&self) -> Result<Framing, &'static str> {
-        match (self.coding(), self.length()?) {
+        match (self.is_chunked()?, self.length()?) {
             (Some(_), Some(_)) => Err("the body has a length and a transfer coding"),
-            (Some(coding), None) if coding == "chunked" => Ok(Framing::chunked()),
-            (Some(_), None) => Err("the end of the body is not known"),
+            (Some(true), None) => Ok(Framing::chunked()),
+            (Some(false), None) => Err("the end of the body is not known"),
             (None, length) => Ok(Framing::Length(length.unwrap_or_default())),
         }
     }
@@ -165,9 +175,9 @@ impl Head {
         if method == "HEAD" || matches!(self.status(), 100..=199 | 204 | 304) {
             return Ok(Framing::Length(0));
         }
-        match self.coding() {
-            Some(coding) if coding == "chunked" => Ok(Framing::chunked()),
-            Some(_) => Ok(Framing::UntilEnd),
+        match self.is_chunked()? {
+            Some(true) => Ok(Framing::chunked()),
+            Some(false) => Ok(Framing::UntilEnd),
             None => Ok(self.length()?.map_or(Framing::UntilEnd, Framing::Length)),
         }
     }
@@ -330,6 +340,22 @@ mod tests {
     }
 
     #[test]
+    fn codings_of_the_transfer_hide_a_body_too() {
+        let is_encoded = |fields: &str| request(&format!("GET / HTTP/1.1\r\n{fields}\r\n\r\n")).is_encoded();
+        for plain in
+            ["A: b", "Transfer-Encoding: Chunked", "Content-Encoding: identity", "Transfer-Encoding: , chunked"]
+        {
+            assert!(!is_encoded(plain), "{plain}");
+        }
+        for coded in ["Transfer-Encoding: gzip, chunked", "Transfer-Encoding: gzip\r\nTransfer-Encoding: chunked"] {
+            assert!(is_encoded(coded), "{coded}");
+        }
+        assert!(is_encoded("Content-Encoding: gzip") && is_encoded("Content-Encoding: chunked"));
+        let old = request("POST / HTTP/1.0\r\nTransfer-Encoding: chunked\r\n\r\n");
+        assert!(old.request_framing().is_err());
+    }
+
+    #[test]
     fn requests_of_other_hosts_are_refused() {
         for (text, status) in [
             ("GET / HTTP/1.1\r\nHost: evil.example\r\n\r\n", 421),
@@ -359,6 +385,7 @@ mod tests {
             "Content-Length: \r\n",
             "Content-Length: 7\r\nTransfer-Encoding: chunked\r\n",
             "Transfer-Encoding: gzip\r\n",
+            "Transfer-Encoding: chunked\u{a0}\r\n",
         ] {
             assert!(framing(wrong).is_err(), "{wrong}");
         }

@@ -4,15 +4,17 @@ mod body;
 mod connection;
 mod exchange;
 mod head;
+mod input;
 mod server;
 
 use std::{
+    collections::HashSet,
     net::{TcpListener, TcpStream, ToSocketAddrs},
     path::Path,
     process::ExitCode,
     sync::{
-        Arc,
-        atomic::{AtomicBool, AtomicUsize, Ordering},
+        Arc, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
     },
     thread,
     time::{Duration, SystemTime},
@@ -61,13 +63,14 @@ struct Site {
     own: String,
     no_compression: bool,
     quiet: bool,
-    has_noted: AtomicBool,
+    noted: Mutex<HashSet<&'static str>>,
 }
 
 impl Site {
-    /// Prints the first of several notes, on another thread: an error output that is full must not stop messages.
-    fn note_once(&self, text: &str) {
-        if !self.quiet && !self.has_noted.swap(true, Ordering::Relaxed) {
+    /// Prints the first note of a kind, on another thread: an error output that is full must not stop messages.
+    fn note_once(&self, kind: &'static str, text: &str) {
+        let is_first = || self.noted.lock().unwrap_or_else(PoisonError::into_inner).insert(kind);
+        if !self.quiet && is_first() {
             let text = text.to_owned();
             let _ = thread::Builder::new().name("note".into()).spawn(move || show::note(&text));
         }
@@ -103,7 +106,7 @@ pub(crate) fn record_http(options: &ListenOptions<'_>) -> Result<ExitCode, Faile
     }
     let recorder = Arc::new(Recorder::new(file, options.is_masked));
     let (no_compression, quiet) = (options.no_compression, options.quiet);
-    let site = Arc::new(Site { recorder, address, own, no_compression, quiet, has_noted: AtomicBool::new(false) });
+    let site = Arc::new(Site { recorder, address, own, no_compression, quiet, noted: Mutex::default() });
     let open = Arc::new(AtomicUsize::new(0));
     let mut number = 0;
     for client in listener.incoming() {
@@ -130,7 +133,7 @@ fn accept(site: &Arc<Site>, open: &Arc<AtomicUsize>, number: u64, mut client: Tc
     let is_full = open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS;
     let counted = Counted(Arc::clone(open));
     if is_full {
-        site.note_once(&format!("more than {MAX_CONNECTIONS} connections: the others are refused"));
+        site.note_once("full", &format!("more than {MAX_CONNECTIONS} connections: the others are refused"));
         return connection::answer(&mut client, 503, "too many connections");
     }
     let site = Arc::clone(site);
@@ -144,7 +147,6 @@ fn accept(site: &Arc<Site>, open: &Arc<AtomicUsize>, number: u64, mut client: Tc
 /// Writes the end of the record when a signal arrives, and ends the program.
 #[cfg(unix)]
 fn end_on_signals(file: &Arc<RecordFile>) -> Result<(), Failed> {
-    use crate::record::What;
     use signal_hook::{
         consts::{SIGHUP, SIGINT, SIGTERM},
         iterator::Signals,
@@ -153,8 +155,7 @@ fn end_on_signals(file: &Arc<RecordFile>) -> Result<(), Failed> {
     let file = Arc::clone(file);
     thread::Builder::new().name("signals".into()).spawn(move || {
         if let Some(signal) = signals.forever().next() {
-            file.write(What::Stopped(format!("the recorder was ended by the signal {signal}")));
-            std::process::exit(128 + signal);
+            file.exit(format!("the recorder was ended by the signal {signal}"), 128 + signal);
         }
     })?;
     Ok(())

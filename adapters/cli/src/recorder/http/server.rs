@@ -4,7 +4,7 @@ use std::{
     io::{self, Read as _, Write as _},
     net::{Shutdown, TcpStream, ToSocketAddrs},
     sync::{Arc, Mutex, MutexGuard, PoisonError},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::Uri;
@@ -14,8 +14,14 @@ use rustls_platform_verifier::ConfigVerifierExt;
 use super::head::Origin;
 use crate::error::Failed;
 
-/// How long connecting and the handshake of TLS may take, each.
+/// How long connecting and the handshake of TLS may take, for all addresses together.
 const CONNECT: Duration = Duration::from_secs(10);
+
+/// How long the server may not read what is sent to it.
+const STALL: Duration = Duration::from_secs(300);
+
+/// How long the last bytes may take.
+const END: Duration = Duration::from_secs(10);
 
 /// The bytes that are read of a socket at once.
 const RAW: usize = 16 << 10;
@@ -60,37 +66,64 @@ impl Address {
 
     /// Connects to the server.
     pub(super) fn connect(&self) -> io::Result<(ServerReader, ServerWriter)> {
+        let deadline = Instant::now() + CONNECT;
         let mut last = io::Error::new(io::ErrorKind::NotFound, "the host has no address");
         for address in (self.host.as_str(), self.port).to_socket_addrs()? {
-            match TcpStream::connect_timeout(&address, CONNECT) {
-                Ok(socket) => return self.open(socket),
+            match TcpStream::connect_timeout(&address, left(deadline)?) {
+                Ok(socket) => return self.open(socket, deadline),
                 Err(error) => last = error,
             }
         }
         Err(last)
     }
 
-    fn open(&self, mut socket: TcpStream) -> io::Result<(ServerReader, ServerWriter)> {
+    fn open(&self, mut socket: TcpStream, deadline: Instant) -> io::Result<(ServerReader, ServerWriter)> {
         socket.set_nodelay(true)?;
         let tls = match &self.tls {
             None => None,
             Some(config) => {
                 let name = ServerName::try_from(self.host.clone()).map_err(io::Error::other)?;
                 let mut session = ClientConnection::new(config.clone(), name).map_err(io::Error::other)?;
-                socket.set_read_timeout(Some(CONNECT))?;
-                socket.set_write_timeout(Some(CONNECT))?;
-                while session.is_handshaking() {
-                    session.complete_io(&mut socket)?;
-                }
+                handshake(&mut session, &mut socket, deadline)?;
                 socket.set_read_timeout(None)?;
-                socket.set_write_timeout(None)?;
                 Some(Arc::new(Tls { session: Mutex::new(session), order: Mutex::new(()) }))
             }
         };
+        socket.set_write_timeout(Some(STALL))?;
         let writer = ServerWriter { socket: socket.try_clone()?, tls: tls.clone() };
         let raw = if tls.is_some() { vec![0; RAW] } else { Vec::new() };
         Ok((ServerReader { socket, tls, raw, filled: 0..0 }, writer))
     }
+}
+
+/// Returns the time that is left, or an error if there is none.
+fn left(deadline: Instant) -> io::Result<Duration> {
+    let left = deadline.saturating_duration_since(Instant::now());
+    if left.is_zero() {
+        return Err(io::Error::new(io::ErrorKind::TimedOut, "connecting took more than 10 seconds"));
+    }
+    Ok(left)
+}
+
+/// Makes the handshake of TLS. The time is checked for each read, because a server may send byte by byte.
+fn handshake(session: &mut ClientConnection, socket: &mut TcpStream, deadline: Instant) -> io::Result<()> {
+    while session.is_handshaking() || session.wants_write() {
+        socket.set_read_timeout(Some(left(deadline)?))?;
+        socket.set_write_timeout(Some(left(deadline)?))?;
+        if session.wants_write() {
+            session.write_tls(socket)?;
+            continue;
+        }
+        if session.read_tls(socket)? == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        if let Err(error) = session.process_new_packets() {
+            // The server may want to know why.
+            let _ = session.write_tls(socket);
+            return Err(io::Error::other(error));
+        }
+    }
+    Ok(())
 }
 
 /// A connection over TLS.
@@ -184,6 +217,7 @@ impl ServerWriter {
 
     /// Tells the server that nothing follows.
     pub(super) fn end(&mut self) {
+        let _ = self.socket.set_write_timeout(Some(END));
         if let Some(tls) = &self.tls {
             lock(&tls.session).send_close_notify();
             let _ = tls.write(&self.socket, &[]);
@@ -244,7 +278,7 @@ mod tests {
         address.tls = Some(client);
         // The name has addresses of both kinds; the listener has one.
         let socket = TcpStream::connect(("127.0.0.1", port)).expect("a connection");
-        let (mut reader, mut writer) = address.open(socket).expect("a handshake");
+        let (mut reader, mut writer) = address.open(socket, Instant::now() + CONNECT).expect("a handshake");
         let sent: Vec<u8> = (0..8_000_000_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 24) as u8).collect();
         let expected = sent.clone();
         let writing = thread::spawn(move || {
