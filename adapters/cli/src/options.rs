@@ -295,7 +295,7 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Relays the standard input and output of a server to the program that judges its client.
     #[command(hide = true)]
-    CheckRelay { port: u16, token: String },
+    CheckRelay { port: u16, file: PathBuf },
     /// Creates a project in a new folder: a server, or a client, that builds and passes its own test.
     New(NewOptions),
     /// Writes the man pages of this program into a folder.

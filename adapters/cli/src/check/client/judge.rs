@@ -244,7 +244,13 @@ impl Stage {
         let method = judged.steps.first().and_then(|step| step.method.clone()).unwrap_or_default();
         let (is_http, has_lost, is_partial) = (self.is_http(), self.session.has_lost, self.session.is_partial);
         for mut finding in judged.findings {
-            if is_http && !finding.holds_over_http(has_lost) || is_partial && finding.rule == Some("PROG-009") {
+            // Over HTTP a notification may overtake the one before.
+            let is_unsure = match finding.rule {
+                Some("PROG-007") => is_http,
+                Some("PROG-009") => is_partial,
+                _ => false,
+            };
+            if is_unsure || is_http && !finding.holds_over_http(has_lost) {
                 continue;
             }
             let rule = finding.rule.or_else(|| of_shape(&method, self.script.is_modern));

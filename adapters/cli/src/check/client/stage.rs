@@ -291,6 +291,7 @@ impl Stage {
                 self.is_starting = false;
                 Ok(self.take_request(request))
             }
+            Arrival::Beyond(why) => not_reachable(why),
             Arrival::Silence if self.left.is_some() => Ok(Step::Ended(Some(0))),
             Arrival::Silence => Ok(Step::Silence),
             Arrival::Ended(code) => Ok(Step::Ended(code)),

@@ -267,7 +267,7 @@ const LEGACY: &[Fault] = &[
             *message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         }
     }),
-    flag("progress", Http, Sessions, "shrinking progress"),
+    flag("progress", Stdio, Sessions, "shrinking progress"),
     out("progress-token", Stdio, Sessions, fraction_as_token),
     out("tool-params", Stdio, Sessions, no_tool_name),
     out("prompt-params", Stdio, Sessions, number_for_prompt),

@@ -174,6 +174,11 @@ fn messages_over_http_may_overtake_each_other() {
     );
 }
 
+#[test]
+fn progress_over_http_may_overtake_itself() {
+    tolerated(Place::Http, Profile::Sessions, Spoil::Flag("shrinking progress"));
+}
+
 /// A client that writes without an end, and takes no time for it.
 struct Burst(Memory);
 
