@@ -123,6 +123,9 @@ impl Relay {
                     return;
                 }
             }
+            if listener.accept().is_ok() && !is_closed.load(Ordering::SeqCst) {
+                outbox.send(Arrival::Beyond("the client starts its server more often than a check takes"));
+            }
         };
         thread::Builder::new().name("relays".into()).spawn(accept)?;
         Ok(relay)
@@ -349,5 +352,22 @@ mod tests {
         let file = relay.file.clone();
         drop(relay);
         assert!(!file.exists());
+    }
+
+    #[test]
+    fn starts_of_the_server_are_bounded() {
+        let (outbox, inbox) = inbox();
+        let relay = Relay::bind(outbox).expect("a relay");
+        let token = fs::read_to_string(&relay.file).expect("a file");
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port)).expect("a connection");
+        for _ in 0..MAX_CONNECTIONS {
+            let mut socket = connect();
+            socket.write_all(format!("{token}\n").as_bytes()).expect("it is written");
+            assert_eq!(inbox.recv(PATIENCE), Some(Arrival::Connected));
+            drop(socket);
+            assert_eq!(inbox.recv(PATIENCE), Some(Arrival::InputEnd { is_clean: false }));
+        }
+        drop(connect());
+        assert!(matches!(inbox.recv(PATIENCE), Some(Arrival::Beyond(_))));
     }
 }

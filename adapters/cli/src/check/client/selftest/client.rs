@@ -357,6 +357,9 @@ impl Client {
         if self.has("falls back blindly") {
             return self.initialize();
         }
+        if self.has("waits after refusals") {
+            return;
+        }
         if self.has("tries again") && self.next < 20 {
             return self.request("server/discover", json!({}));
         }

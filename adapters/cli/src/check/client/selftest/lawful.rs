@@ -145,6 +145,24 @@ fn capabilities_are_those_of_the_request() {
 }
 
 #[test]
+fn handshakes_may_have_more_than_the_tables_say() {
+    // A revision that is newer than all, and capabilities that the rules do not name.
+    for place in [Place::Stdio, Place::Http] {
+        tolerated(
+            place,
+            Profile::Sessions,
+            Spoil::Out(|message| {
+                if message["method"] == "initialize" {
+                    message["params"]["protocolVersion"] = json!("2027-01-01");
+                    message["params"]["capabilities"]["experimental"] = json!({"a": 1});
+                    message["params"]["capabilities"]["extensions"] = json!({"a": 1});
+                }
+            }),
+        );
+    }
+}
+
+#[test]
 fn list_headers_may_have_several_lines() {
     tolerated(
         Place::Http,

@@ -255,7 +255,7 @@ fn floods_do_not_extend_the_time() {
     let words: Vec<_> = findings.iter().map(|it| it.word()).collect();
     assert_eq!(words, ["failed", "passed", "not reachable"], "{findings:#?}");
     // It goes on also after its requests were refused.
-    let memory = Memory::new(Profile::Full, Spoil::Nothing);
+    let memory = Memory::new(Profile::Full, Spoil::Flag("waits after refusals"));
     let mut stage = Stage::new(Box::new(Flood { memory, lines: 0 }), Duration::from_millis(200));
     reach(&mut stage);
     let findings = run(&mut stage, &[Era::Modern], &["unsupported-attempts".to_owned()], |_| {});
