@@ -215,7 +215,7 @@ impl Stage {
         if setup.version.is_none() {
             return;
         }
-        self.session.judge = Some(self.new_judge(setup));
+        self.session.judge = Some(Judge::new(setup, false));
         self.feed(Origin::Client, &initialize);
         self.feed(Origin::Server, &answer.to_string());
     }
@@ -223,12 +223,8 @@ impl Stage {
     fn begin_modern(&mut self, capabilities: &Value) {
         let server = serde_json::from_value(super::answers::capabilities(true)).ok();
         let client = serde_json::from_value(capabilities.clone()).ok();
-        self.session.judge = Some(self.new_judge(Setup { version: None, is_modern: true, server, client }));
-    }
-
-    /// Returns a judge. Over HTTP, messages may overtake each other.
-    fn new_judge(&self, setup: Setup) -> Judge {
-        if self.is_http() { Judge::over_http(setup, false, self.script.is_modern) } else { Judge::new(setup, false) }
+        let setup = Setup { version: None, is_modern: true, server, client };
+        self.session.judge = Some(Judge::new(setup, false));
     }
 
     /// Notes a message of the server, for the state machines.
@@ -242,7 +238,9 @@ impl Stage {
         let at = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         let judged = judge.take(&Line { at, from, bytes: text.as_bytes().to_vec(), end: FrameEnd::Complete });
         let method = judged.steps.first().and_then(|step| step.method.clone()).unwrap_or_default();
-        let (is_http, has_lost, is_partial) = (self.is_http(), self.session.has_lost, self.session.is_partial);
+        let (is_http, is_partial) = (self.is_http(), self.session.is_partial);
+        // Without sessions, two clients of one program may use an id at once.
+        let has_lost = self.session.has_lost || self.script.is_modern;
         for mut finding in judged.findings {
             // Over HTTP a notification may overtake the one before.
             let is_unsure = match finding.rule {
