@@ -123,7 +123,7 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         Command::New(options) => Some(project::create(options).map(|()| ExitCode::SUCCESS)),
         Command::Man { folder } => Some(manual(folder).map(|()| ExitCode::SUCCESS)),
         Command::Check(options) => Some(check::check(options, connection)),
-        Command::CheckRelay { port, token } => Some(check::relay(*port, token)),
+        Command::CheckRelay { port, file } => Some(check::relay(*port, file)),
         Command::Trace { file, output } => Some(trace::trace(file, output, connection.quiet)),
         Command::Replay { file, step: true, .. } if connection.json => {
             Some(Err(Failed::usage(format!("{}: --step has no output in JSON", file.display()))))

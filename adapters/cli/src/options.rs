@@ -10,8 +10,8 @@ use mcp_proto::protocol::VersionSet;
 /// TARGET is an http or https URL, the name of a server in the file of --config, or a command line such as
 /// 'npx -y @modelcontextprotocol/server-everything'.
 ///
-/// Exit codes: 0 success, 1 the tool has failed or something is wrong (see the command), 2 wrong usage, 3 no connection, 4 the server refused the request,
-/// 5 timeout.
+/// Exit codes: 0 success, 1 the tool has failed or something is wrong (see the command), 2 wrong usage, 3 no
+/// connection, 4 the server refused the request, 5 timeout.
 #[derive(Debug, Parser)]
 #[command(name = "mcp", version, max_term_width = 100)]
 pub(crate) struct Options {
@@ -167,7 +167,8 @@ pub(crate) enum Command {
     },
     /// Opens a server in the terminal: its lists, forms for its calls, results, and the traffic as it happens.
     ///
-    /// It needs a terminal. `?` shows the keys. Messages are judged by the rules of the specification, as `replay` does.
+    /// It needs a terminal. `?` shows the keys. Messages are judged by the rules of the specification, as `replay`
+    /// does.
     Inspect {
         /// The server.
         target: String,
@@ -295,7 +296,7 @@ pub(crate) enum Command {
     Check(CheckOptions),
     /// Relays the standard input and output of a server to the program that judges its client.
     #[command(hide = true)]
-    CheckRelay { port: u16, token: String },
+    CheckRelay { port: u16, file: PathBuf },
     /// Creates a project in a new folder: a server, or a client, that builds and passes its own test.
     New(NewOptions),
     /// Writes the man pages of this program into a folder.
@@ -379,8 +380,8 @@ pub(crate) struct CheckOptions {
     /// Judges the client that this command line starts, instead of a server.
     ///
     /// It is started anew for each check, with a server of this program. `{url}` in a word is the URL of the server.
-    /// `{server}` is the command of a server for the client to start, as several words, and `{command}` is the same as one
-    /// word. Without any of them, the URL is the last argument.
+    /// `{server}` is the command of a server for the client to start, as several words, and `{command}` is the same as
+    /// one word. Without any of them, the URL is the last argument.
     #[arg(long, value_name = "COMMAND", num_args = 0..=1, default_missing_value = "", conflicts_with_all = ["target", "hostile"])]
     pub(crate) client: Option<String>,
     /// Runs only this check, or the checks of this rule, such as BASE-022.

@@ -12,6 +12,9 @@ use std::{
 };
 
 #[cfg(unix)]
+use std::{fs, path::PathBuf};
+
+#[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group};
 #[cfg(unix)]
 use signal_hook::{
@@ -229,6 +232,16 @@ impl Drop for Running {
 #[cfg(unix)]
 static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
 
+/// A file that is removed at the end.
+#[cfg(unix)]
+static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
+
+/// Names the file that a signal removes, too.
+#[cfg(unix)]
+pub(super) fn remove_on_signals(file: Option<PathBuf>) {
+    *FILE.lock().unwrap_or_else(PoisonError::into_inner) = file;
+}
+
 #[cfg(unix)]
 pub(super) fn lock_group() -> MutexGuard<'static, Option<Pid>> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
@@ -255,6 +268,9 @@ pub(super) fn end_on_signals() -> io::Result<()> {
             // The guard is kept, so that no process is started any more.
             let mut group = lock_group();
             kill_group(&mut group);
+            if let Some(file) = FILE.lock().unwrap_or_else(PoisonError::into_inner).take() {
+                let _ = fs::remove_file(file);
+            }
             std::process::exit(128 + signal);
         }
     };

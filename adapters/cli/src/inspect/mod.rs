@@ -1,8 +1,8 @@
 //! Opens a server in the terminal.
 //!
 //! `model` is the state: it takes messages and yields effects, by the keys of `keys` and the mouse of `mouse`. `view`
-//! draws it. This file runs both: messages come from the terminal (`screen`) and from the connection (`session`) through
-//! the queue of `inbox`, effects go to the connection. What goes over the connection is seen by `observer`.
+//! draws it. This file runs both: messages come from the terminal (`screen`) and from the connection (`session`)
+//! through the queue of `inbox`, effects go to the connection. What goes over the connection is seen by `observer`.
 
 mod form;
 mod http;

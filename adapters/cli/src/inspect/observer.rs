@@ -279,8 +279,8 @@ pub(crate) enum Body {
 }
 
 impl Body {
-    /// Creates the reader of a body of a media type. `is_answer`: it is that of a successful response to a message, which
-    /// is a message, too.
+    /// Creates the reader of a body of a media type. `is_answer`: it is that of a successful response to a message,
+    /// which is a message, too.
     pub(crate) fn of(content_type: &str, is_answer: bool) -> Self {
         match content_type.split(';').next().unwrap_or_default().trim() {
             it if it.eq_ignore_ascii_case("application/json") => {

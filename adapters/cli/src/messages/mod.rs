@@ -1,4 +1,5 @@
-//! The messages in a record: lines out of chunks, bodies and events out of HTTP, and which response belongs to which request.
+//! The messages in a record: lines out of chunks, bodies and events out of HTTP, and which response belongs to which
+//! request.
 
 mod exchanges;
 mod ledger;

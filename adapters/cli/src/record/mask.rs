@@ -1,7 +1,7 @@
 //! Masks secrets in bytes that pass by, with a fixed amount of memory.
 //!
-//! Bytes arrive in chunks that end anywhere, and must be recorded before they are forwarded. So this is a scanner with a
-//! state and no parser of whole messages. It leaves the syntax of JSON as it is.
+//! Bytes arrive in chunks that end anywhere, and must be recorded before they are forwarded. So this is a scanner with
+//! a state and no parser of whole messages. It leaves the syntax of JSON as it is.
 
 /// What a masked value is replaced by.
 const MASK: &[u8] = b"***";

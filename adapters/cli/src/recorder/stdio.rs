@@ -85,8 +85,8 @@ fn start(name: &str, run: impl FnOnce() + Send + 'static) -> io::Result<thread::
     thread::Builder::new().name(name.into()).spawn(run)
 }
 
-/// Forwards bytes until the end of the source or until the receiver is gone. Returns whether the receiver was gone. Both
-/// are closed then.
+/// Forwards bytes until the end of the source or until the receiver is gone. Returns whether the receiver was gone.
+/// Both are closed then.
 fn forward(mut source: impl Read, mut sink: impl Write, mut recorder: StreamRecorder) -> bool {
     let mut chunk = vec![0; CHUNK];
     loop {

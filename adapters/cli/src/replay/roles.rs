@@ -1,5 +1,5 @@
-//! The state machines of both roles, which take part in a record: each receives the messages of the other side, and does
-//! what its own side did. Ids of requests that a machine sends are its own, so those of the record are mapped.
+//! The state machines of both roles, which take part in a record: each receives the messages of the other side, and
+//! does what its own side did. Ids of requests that a machine sends are its own, so those of the record are mapped.
 
 use std::{collections::HashMap, time::Duration};
 

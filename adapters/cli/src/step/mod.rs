@@ -1,7 +1,7 @@
 //! Steps through a record in the terminal.
 //!
-//! `model` is the state: it takes events of the terminal and yields effects. `view` draws it. `recording` reads the record
-//! in both directions. This file runs them.
+//! `model` is the state: it takes events of the terminal and yields effects. `view` draws it. `recording` reads the
+//! record in both directions. This file runs them.
 
 mod model;
 mod pretty;

@@ -3,8 +3,8 @@
 /// The deepest indentation.
 const MAX_DEPTH: usize = 40;
 
-/// Returns the text with a line for each member and element. Strings stay as they are. A text that does not begin like an
-/// object or an array is returned as it is.
+/// Returns the text with a line for each member and element. Strings stay as they are. A text that does not begin like
+/// an object or an array is returned as it is.
 pub(crate) fn pretty(text: &str) -> String {
     if !text.trim_start().starts_with(['{', '[']) {
         return text.to_owned();

@@ -1,5 +1,5 @@
-//! A record that is read step by step, forwards and backwards, with bounded memory: the steps around the current one are
-//! kept, and for those before them the record is played again from its start.
+//! A record that is read step by step, forwards and backwards, with bounded memory: the steps around the current one
+//! are kept, and for those before them the record is played again from its start.
 
 use std::{collections::VecDeque, io::BufRead};
 

@@ -39,8 +39,8 @@ impl Drop for Folder {
     }
 }
 
-/// A server that sends each byte back. It ends with the exit code 7 at the end of its input, aborts on a line `die`, and
-/// fills its error output on a line `flood`.
+/// A server that sends each byte back. It ends with the exit code 7 at the end of its input, aborts on a line `die`,
+/// and fills its error output on a line `flood`.
 pub(crate) fn mirror() -> io::Result<()> {
     eprintln!("{}", std::process::id());
     let (mut input, mut output) = (io::stdin().lock(), io::stdout().lock());
@@ -193,8 +193,8 @@ pub(crate) fn nothing_is_lost_when_the_recorder_is_killed() {
 #[cfg(unix)]
 pub(crate) fn the_end_of_the_server_is_recorded() {
     let folder = Folder::new("signals");
-    // The signal, whether the recorder gets it, and its exit code. SIGINT and SIGHUP are not sent: a process inherits that
-    // they are ignored, for example in the background of a script.
+    // The signal, whether the recorder gets it, and its exit code. SIGINT and SIGHUP are not sent: a process inherits
+    // that they are ignored, for example in the background of a script.
     for (signal, to_recorder, code) in [("KILL", false, 137), ("TERM", true, 143)] {
         let file = folder.file(&format!("{signal}.jsonl"));
         let mut recorded = Recorded::start(&file, &["--quiet"]);

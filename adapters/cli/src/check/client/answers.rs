@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use crate::check::probe::{MODERN, NEWEST};
+use crate::check::probe::{LEGACY, MODERN, NEWEST};
 
 /// The prefix of the members of metadata of 2026-07-28.
 pub(super) const META: &str = "io.modelcontextprotocol/";
@@ -53,7 +53,8 @@ pub(super) fn legacy(request: &Value, version: Option<&str>) -> Value {
     let result = match method {
         "initialize" => {
             let asked = request["params"]["protocolVersion"].as_str().unwrap_or(NEWEST);
-            let version = version.unwrap_or(asked);
+            let known = if LEGACY.contains(&asked) { asked } else { NEWEST };
+            let version = version.unwrap_or(known);
             json!({"protocolVersion": version, "capabilities": capabilities(false), "serverInfo": server()})
         }
         "ping" | "logging/setLevel" | "resources/subscribe" | "resources/unsubscribe" => json!({}),

@@ -1,5 +1,5 @@
-//! A server over HTTP/1.1 on a free port of this machine, whose responses are the bytes of a check. A connection has one
-//! request.
+//! A server over HTTP/1.1 on a free port of this machine, whose responses are the bytes of a check. A connection has
+//! one request.
 
 use std::{
     collections::HashMap,
@@ -14,18 +14,23 @@ use std::{
     time::{Duration, Instant},
 };
 
+use mcp_driver::http::seed;
+
 use super::{
     inbox::Outbox,
     link::{Arrival, HttpReply, HttpRequest},
 };
 use crate::check::wire::header;
 
-/// The path of the server.
+/// The last segment of the path of the server. The first one is random, so that other programs do not find it.
 const PATH: &str = "/mcp";
 
 const MAX_HEAD: usize = 64 << 10;
 const MAX_BODY: usize = 16 << 20;
 const MAX_CONNECTIONS: usize = 64;
+
+/// The most bytes of requests that have not arrived as a whole.
+const MAX_READING: usize = 64 << 20;
 
 /// How long a request may take to arrive, and how long a response may be left unread.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -46,7 +51,10 @@ struct Shared {
     exchanges: Mutex<HashMap<u64, Sender<Piece>>>,
     next: AtomicU64,
     connections: AtomicUsize,
+    /// Bytes of requests that are being read.
+    reading: AtomicUsize,
     is_closed: AtomicBool,
+    path: String,
 }
 
 impl Shared {
@@ -69,7 +77,9 @@ impl Server {
             exchanges: Mutex::default(),
             next: AtomicU64::new(0),
             connections: AtomicUsize::new(0),
+            reading: AtomicUsize::new(0),
             is_closed: AtomicBool::new(false),
+            path: format!("/{:016x}{:016x}{PATH}", seed(), seed()),
         });
         let server = Self { port, shared: shared.clone() };
         thread::Builder::new().name("http".into()).spawn(move || accept(&listener, &shared))?;
@@ -77,7 +87,7 @@ impl Server {
     }
 
     pub(super) fn url(&self) -> String {
-        format!("http://127.0.0.1:{}{PATH}", self.port)
+        format!("http://127.0.0.1:{}{}", self.port, self.shared.path)
     }
 
     fn send(&self, exchange: u64, piece: Piece) {
@@ -124,6 +134,8 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
         // What is over the limit is closed at once.
         if shared.connections.fetch_add(1, Ordering::SeqCst) >= MAX_CONNECTIONS {
             shared.connections.fetch_sub(1, Ordering::SeqCst);
+            drop(socket);
+            shared.outbox.send(Arrival::Beyond("the client opens more connections at once than a check takes"));
             continue;
         }
         let shared_here = shared.clone();
@@ -141,10 +153,23 @@ fn accept(listener: &TcpListener, shared: &Arc<Shared>) {
 fn serve(mut socket: TcpStream, shared: &Shared) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_write_timeout(Some(PATIENCE))?;
-    let (path, mut request) = read_request(&mut socket)?;
-    if path != PATH {
-        // For example the metadata of an authorization server.
-        let reply = HttpReply { status: 404, headers: Vec::new(), body: Some(Vec::new()) };
+    let mut input = Input { socket: &mut socket, buffer: Vec::new(), reading: &shared.reading, taken: 0 };
+    let (path, mut request) = match read_request(&mut input) {
+        Err(error) if error.kind() == io::ErrorKind::FileTooLarge => {
+            shared.outbox.send(Arrival::Beyond("the client sends more bytes at once than a check takes"));
+            return Err(error);
+        }
+        other => other?,
+    };
+    drop(input);
+    // Others than the client are for example the metadata of an authorization server, and the page of a browser.
+    let status = match header(&request.headers, "origin") {
+        Some(origin) if !is_loopback(origin) => 403,
+        _ if path != shared.path => 404,
+        _ => 200,
+    };
+    if status != 200 {
+        let reply = HttpReply { status, headers: Vec::new(), body: Some(Vec::new()) };
         return write_head(&mut socket, &reply).map(|_| ());
     }
     request.exchange = shared.next.fetch_add(1, Ordering::SeqCst);
@@ -207,20 +232,47 @@ fn write_head(socket: &mut TcpStream, reply: &HttpReply) -> io::Result<bool> {
     Ok(reply.body.is_none())
 }
 
-/// Reads more bytes, until the deadline.
-fn read_more(socket: &mut TcpStream, buffer: &mut Vec<u8>, deadline: Instant) -> io::Result<()> {
-    let left = deadline.saturating_duration_since(Instant::now());
-    if left.is_zero() {
-        return Err(io::ErrorKind::TimedOut.into());
-    }
-    socket.set_read_timeout(Some(left))?;
-    let mut piece = [0; 16 << 10];
-    match socket.read(&mut piece)? {
-        0 => Err(io::ErrorKind::UnexpectedEof.into()),
-        len => {
-            buffer.extend_from_slice(&piece[..len]);
-            Ok(())
+/// Whether the origin of a request is one of this machine.
+fn is_loopback(origin: &str) -> bool {
+    let host = origin.split_once("://").map_or("", |(_, rest)| rest);
+    ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| {
+        host.strip_prefix(name).is_some_and(|port| port.is_empty() || port.starts_with(':') && !port.contains('@'))
+    })
+}
+
+/// A request that is being read. Its bytes count until it is taken or dropped.
+struct Input<'a> {
+    socket: &'a mut TcpStream,
+    buffer: Vec<u8>,
+    reading: &'a AtomicUsize,
+    taken: usize,
+}
+
+impl Input<'_> {
+    /// Reads more bytes, until the deadline.
+    fn read_more(&mut self, deadline: Instant) -> io::Result<()> {
+        let left = deadline.saturating_duration_since(Instant::now());
+        if left.is_zero() {
+            return Err(io::ErrorKind::TimedOut.into());
         }
+        self.socket.set_read_timeout(Some(left))?;
+        let mut piece = [0; 16 << 10];
+        let len = self.socket.read(&mut piece)?;
+        if len == 0 {
+            return Err(io::ErrorKind::UnexpectedEof.into());
+        }
+        self.taken += len;
+        if self.reading.fetch_add(len, Ordering::SeqCst) + len > MAX_READING {
+            return Err(io::ErrorKind::FileTooLarge.into());
+        }
+        self.buffer.extend_from_slice(&piece[..len]);
+        Ok(())
+    }
+}
+
+impl Drop for Input<'_> {
+    fn drop(&mut self) {
+        self.reading.fetch_sub(self.taken, Ordering::SeqCst);
     }
 }
 
@@ -229,21 +281,21 @@ fn invalid(why: &str) -> io::Error {
 }
 
 /// Reads a request. Returns its path, too.
-fn read_request(socket: &mut TcpStream) -> io::Result<(String, HttpRequest)> {
+fn read_request(input: &mut Input<'_>) -> io::Result<(String, HttpRequest)> {
     let deadline = Instant::now() + PATIENCE;
-    let (mut buffer, mut searched) = (Vec::new(), 0_usize);
+    let mut searched = 0_usize;
     let end = loop {
-        if let Some(at) = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n") {
+        if let Some(at) = input.buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n") {
             break searched + at;
         }
-        searched = buffer.len().saturating_sub(3);
-        if buffer.len() > MAX_HEAD {
-            return Err(invalid("the head is too long"));
+        searched = input.buffer.len().saturating_sub(3);
+        if input.buffer.len() > MAX_HEAD {
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
-        read_more(socket, &mut buffer, deadline)?;
+        input.read_more(deadline)?;
     };
-    let head = String::from_utf8_lossy(&buffer[..end]).into_owned();
-    buffer.drain(..end + 4);
+    let head = String::from_utf8_lossy(&input.buffer[..end]).into_owned();
+    input.buffer.drain(..end + 4);
     let mut lines = head.split("\r\n");
     let mut words = lines.next().unwrap_or_default().split(' ');
     let (method, path) = (words.next().unwrap_or_default().to_owned(), words.next().unwrap_or_default().to_owned());
@@ -252,39 +304,39 @@ fn read_request(socket: &mut TcpStream) -> io::Result<(String, HttpRequest)> {
         .map(|(name, value)| (name.trim().to_owned(), value.trim().to_owned()))
         .collect();
     if header(&headers, "expect").is_some_and(|value| value.eq_ignore_ascii_case("100-continue")) {
-        socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
+        input.socket.write_all(b"HTTP/1.1 100 Continue\r\n\r\n")?;
     }
     let is_chunked =
         header(&headers, "transfer-encoding").is_some_and(|it| it.to_ascii_lowercase().contains("chunked"));
     let body = if is_chunked {
-        read_chunks(socket, &mut buffer, deadline)?
+        read_chunks(input, deadline)?
     } else {
         let len = header(&headers, "content-length").and_then(|it| it.parse::<usize>().ok()).unwrap_or_default();
         if len > MAX_BODY {
-            return Err(invalid("the body is too long"));
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
-        while buffer.len() < len {
-            read_more(socket, &mut buffer, deadline)?;
+        while input.buffer.len() < len {
+            input.read_more(deadline)?;
         }
-        buffer.truncate(len);
-        buffer
+        input.buffer.truncate(len);
+        std::mem::take(&mut input.buffer)
     };
     Ok((path, HttpRequest { exchange: 0, method, headers, body }))
 }
 
-fn read_chunks(socket: &mut TcpStream, buffer: &mut Vec<u8>, deadline: Instant) -> io::Result<Vec<u8>> {
+fn read_chunks(input: &mut Input<'_>, deadline: Instant) -> io::Result<Vec<u8>> {
     let (mut body, mut at) = (Vec::new(), 0_usize);
     loop {
         let end = loop {
-            if let Some(found) = buffer[at..].windows(2).position(|it| it == b"\r\n") {
+            if let Some(found) = input.buffer[at..].windows(2).position(|it| it == b"\r\n") {
                 break at + found;
             }
-            if buffer.len() - at > MAX_HEAD {
-                return Err(invalid("the size of a chunk is too long"));
+            if input.buffer.len() - at > MAX_HEAD {
+                return Err(io::ErrorKind::FileTooLarge.into());
             }
-            read_more(socket, buffer, deadline)?;
+            input.read_more(deadline)?;
         };
-        let line = String::from_utf8_lossy(&buffer[at..end]).into_owned();
+        let line = String::from_utf8_lossy(&input.buffer[at..end]).into_owned();
         let digits = line.split(';').next().unwrap_or_default().trim();
         let len = usize::from_str_radix(digits, 16).map_err(|_| invalid("the size of a chunk"))?;
         at = end + 2;
@@ -292,13 +344,13 @@ fn read_chunks(socket: &mut TcpStream, buffer: &mut Vec<u8>, deadline: Instant) 
             return Ok(body);
         }
         if len > MAX_BODY || body.len() + len > MAX_BODY {
-            return Err(invalid("the body is too long"));
+            return Err(io::ErrorKind::FileTooLarge.into());
         }
-        while buffer.len() < at + len + 2 {
-            read_more(socket, buffer, deadline)?;
+        while input.buffer.len() < at + len + 2 {
+            input.read_more(deadline)?;
         }
-        body.extend_from_slice(&buffer[at..at + len]);
-        buffer.drain(..at + len + 2);
+        body.extend_from_slice(&input.buffer[at..at + len]);
+        input.buffer.drain(..at + len + 2);
         at = 0;
     }
 }
@@ -320,11 +372,12 @@ mod tests {
     fn requests_are_read_and_answered() {
         let (outbox, inbox) = inbox();
         let server = Server::bind(outbox).expect("a server");
+        let path = server.shared.path.clone();
         let bodies =
             ["Content-Length: 3\r\n\r\nabc", "Transfer-Encoding: chunked\r\n\r\n2;x\r\nab\r\n1\r\nc\r\n0\r\n\r\n"];
         for (number, body) in bodies.into_iter().enumerate() {
             let response = thread::scope(|scope| {
-                let client = scope.spawn(|| exchange(&server, &format!("POST /mcp HTTP/1.1\r\nA: b \r\n{body}")));
+                let client = scope.spawn(|| exchange(&server, &format!("POST {path} HTTP/1.1\r\nA: b \r\n{body}")));
                 let Some(Arrival::Request(request)) = inbox.recv(PATIENCE) else { panic!("no request") };
                 assert_eq!((request.exchange, request.method.as_str()), (number as u64, "POST"));
                 assert_eq!((header(&request.headers, "a"), &request.body[..]), (Some("b"), &b"abc"[..]));
@@ -337,8 +390,34 @@ mod tests {
             assert!(response.ends_with("\r\n\r\n9\r\ndata: 1\n\n\r\n0\r\n\r\n"), "{response}");
         }
         assert!(exchange(&server, "GET /.well-known/x HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
-        for wrong in ["Content-Length: 99999999\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n"] {
-            assert_eq!(exchange(&server, &format!("POST /mcp HTTP/1.1\r\n{wrong}")), "");
+        // The path is part of what only the client knows.
+        assert!(exchange(&server, "POST /mcp HTTP/1.1\r\n\r\n").starts_with("HTTP/1.1 404 "));
+        for origin in ["https://example.com", "http://localhost.example.com", "http://localhost:1@a.com", "null"] {
+            let response = exchange(&server, &format!("POST {path} HTTP/1.1\r\nOrigin: {origin}\r\n\r\n"));
+            assert!(response.starts_with("HTTP/1.1 403 "), "{origin}: {response}");
         }
+        for wrong in ["Content-Length: 99999999\r\n\r\n", "Transfer-Encoding: chunked\r\n\r\nfffffffff\r\n"] {
+            assert_eq!(exchange(&server, &format!("POST {path} HTTP/1.1\r\n{wrong}")), "");
+            assert!(matches!(inbox.recv(PATIENCE), Some(Arrival::Beyond(_))));
+        }
+    }
+
+    #[test]
+    fn connections_and_unfinished_bodies_are_bounded() {
+        let (outbox, inbox) = inbox();
+        let server = Server::bind(outbox).expect("a server");
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, server.port)).expect("a connection");
+        let mut open: Vec<TcpStream> = (0..MAX_CONNECTIONS).map(|_| connect()).collect();
+        let mut more = connect();
+        assert!(!matches!(more.read(&mut [0]), Ok(1)), "it is closed");
+        assert!(matches!(inbox.recv(PATIENCE), Some(Arrival::Beyond(_))));
+        // No body arrives as a whole, and together they are too many bytes.
+        let head = format!("POST {} HTTP/1.1\r\nContent-Length: {MAX_BODY}\r\n\r\n", server.shared.path);
+        let piece = vec![b' '; MAX_BODY - 1];
+        for socket in &mut open[..5] {
+            // The one over the limit is closed while it is written.
+            let _ = socket.write_all(head.as_bytes()).and_then(|()| socket.write_all(&piece));
+        }
+        assert!(matches!(inbox.recv(PATIENCE), Some(Arrival::Beyond(_))));
     }
 }

@@ -40,7 +40,12 @@ impl Stage {
 
     /// Judges the body of a POST that is no JSON.
     pub(super) fn judge_body(&mut self, text: &str) {
-        let rule = if self.script.is_modern { "M-HTTP-009" } else { "HTTP-010" };
+        let rule = match self.session.version.as_deref() {
+            _ if self.script.is_modern => "M-HTTP-009",
+            Some("2025-03-26") => "HTTP-010",
+            Some("2025-06-18" | "2025-11-25") => "HTTP-011",
+            _ => return,
+        };
         self.notice(rule, "the body is no message", text);
     }
 
@@ -94,13 +99,21 @@ impl Stage {
 
     fn judge_initialize(&mut self, params: &Value, text: &str) {
         let info = &params["clientInfo"];
+        // The state machine of a server has no session after a wrong handshake.
+        self.session.is_partial = !info["name"].is_string() || !info["version"].is_string();
         if !params["protocolVersion"].is_string() || !params["capabilities"].is_object() || !info.is_object() {
             self.notice("LIFE-002", "a member is missing", text);
         } else if !info["name"].is_string() || !info["version"].is_string() {
             self.notice("LIFE-003", "the name or the version is no text", text);
         }
-        if !are_capabilities(&params["capabilities"]) {
-            self.notice("LIFE-027", "a capability does not have its shape", text);
+        let version = params["protocolVersion"].as_str().unwrap_or_default();
+        let (is_newest, capabilities) = (version >= "2025-11-25", &params["capabilities"]);
+        let has_lists = capabilities["roots"].get("listChanged").is_none_or(Value::is_boolean);
+        let has_tasks = !is_newest || capabilities.get("tasks").is_none_or(Value::is_object);
+        if !are_capabilities(capabilities, version >= "2025-06-18", is_newest) || !has_lists || !has_tasks {
+            let rule = if is_newest { "LIFE-028" } else { "LIFE-027" };
+            self.notice(rule, "a capability does not have its shape", text);
+            self.session.is_partial = true;
         }
     }
 
@@ -132,7 +145,7 @@ impl Stage {
         let capabilities = &meta[format!("{META}clientCapabilities")];
         if !capabilities.is_object() {
             self.notice("M-META-002", "the request has no client capabilities", text);
-        } else if !are_capabilities(capabilities) {
+        } else if !are_capabilities(capabilities, true, true) {
             self.notice("M-META-030", "a capability is no object", text);
         }
         match meta.get(format!("{META}clientInfo")) {
@@ -176,7 +189,9 @@ impl Stage {
             self.notice(if modern { "M-PROG-002" } else { "PROG-002" }, "the token is no text and no integer", text);
         }
         let token = token.to_string();
-        if self.session.tokens.values().any(|other| *other == token) {
+        // Over HTTP without sessions, two clients of one program may use a token at once.
+        let is_one = !modern || !self.is_http();
+        if is_one && self.session.tokens.values().any(|other| *other == token) {
             self.notice(if modern { "M-PROG-003" } else { "PROG-003" }, "another request has this token", text);
         }
         if self.session.tokens.len() < 1000 {
@@ -195,6 +210,7 @@ impl Stage {
             server: serde_json::from_value(answer["result"]["capabilities"].clone()).ok(),
             client: decode(&request["params"]["capabilities"]),
         };
+        self.session.is_partial |= setup.client.is_none();
         // Without a revision that both know there is nothing to judge by.
         if setup.version.is_none() {
             return;
@@ -207,7 +223,8 @@ impl Stage {
     fn begin_modern(&mut self, capabilities: &Value) {
         let server = serde_json::from_value(super::answers::capabilities(true)).ok();
         let client = serde_json::from_value(capabilities.clone()).ok();
-        self.session.judge = Some(Judge::new(Setup { version: None, is_modern: true, server, client }, false));
+        let setup = Setup { version: None, is_modern: true, server, client };
+        self.session.judge = Some(Judge::new(setup, false));
     }
 
     /// Notes a message of the server, for the state machines.
@@ -221,7 +238,19 @@ impl Stage {
         let at = u64::try_from(start.elapsed().as_micros()).unwrap_or(u64::MAX);
         let judged = judge.take(&Line { at, from, bytes: text.as_bytes().to_vec(), end: FrameEnd::Complete });
         let method = judged.steps.first().and_then(|step| step.method.clone()).unwrap_or_default();
-        for finding in judged.findings {
+        let (is_http, is_partial) = (self.is_http(), self.session.is_partial);
+        // Without sessions, two clients of one program may use an id at once.
+        let has_lost = self.session.has_lost || self.script.is_modern;
+        for mut finding in judged.findings {
+            // Over HTTP a notification may overtake the one before.
+            let is_unsure = match finding.rule {
+                Some("PROG-007") => is_http,
+                Some("PROG-009") => is_partial,
+                _ => false,
+            };
+            if is_unsure || is_http && !finding.holds_over_http(has_lost) {
+                continue;
+            }
             let rule = finding.rule.or_else(|| of_shape(&method, self.script.is_modern));
             if let Some(rule) = rule.filter(|rule| finding.by == Origin::Client && !OWN.contains(rule)) {
                 self.notice(rule, &finding.what, text);
@@ -239,19 +268,14 @@ impl Stage {
     }
 }
 
-/// Whether the capabilities of a client have their shapes.
-fn are_capabilities(capabilities: &Value) -> bool {
-    let objects = ["roots", "sampling", "elicitation", "tasks"];
+/// Whether the capabilities of a client have their shapes, as far as their revision has them.
+fn are_capabilities(capabilities: &Value, has_elicitation: bool, has_members: bool) -> bool {
     let is_object = |value: Option<&Value>| value.is_none_or(Value::is_object);
     let inner = [("sampling", "context"), ("sampling", "tools"), ("elicitation", "form"), ("elicitation", "url")];
-    let is_map = |name: &str| {
-        let map = capabilities.get(name);
-        map.is_none_or(|map| map.as_object().is_some_and(|entries| entries.values().all(Value::is_object)))
-    };
-    objects.iter().all(|name| is_object(capabilities.get(*name)))
-        && inner.iter().all(|(name, member)| is_object(capabilities[*name].get(*member)))
-        && capabilities["roots"].get("listChanged").is_none_or(Value::is_boolean)
-        && ["experimental", "extensions"].iter().all(|name| is_map(name))
+    is_object(capabilities.get("roots"))
+        && is_object(capabilities.get("sampling"))
+        && (!has_elicitation || is_object(capabilities.get("elicitation")))
+        && (!has_members || inner.iter().all(|(name, member)| is_object(capabilities[*name].get(*member))))
 }
 
 /// Returns the rule for params or a result that do not fit their method.
@@ -278,7 +302,7 @@ impl Stage {
             return;
         }
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
-        let accepts = header(headers, "accept").unwrap_or_default().to_ascii_lowercase();
+        let accepts = list(headers, "accept");
         if !accepts.contains("application/json") || !accepts.contains("text/event-stream") {
             let rule = if self.script.is_modern { "M-HTTP-008" } else { "HTTP-009" };
             self.notice(rule, "the header Accept does not have both types", &format!("{lines}\n{text}"));
@@ -303,15 +327,16 @@ impl Stage {
         }
         let lines: String = headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         let shown = format!("{lines}\n{text}");
-        if let Some(id) = self.session.id.clone() {
+        // A client that could not read the answer knows neither the session nor the revision.
+        if self.needs_session_id() {
             self.see("session");
-            if header(headers, "mcp-session-id") != Some(&id) {
-                self.notice("HTTP-058", &format!("the header Mcp-Session-Id is not {id}"), &shown);
+            if !header(headers, "mcp-session-id").is_some_and(|given| self.is_session_id(given)) {
+                self.notice("HTTP-058", "the header Mcp-Session-Id does not have the id of the session", &shown);
+                return;
             }
         }
-        // A client that could not read the answer does not know the revision.
-        let is_ready = self.session.is_ready || text.contains("notifications/initialized");
-        if version.as_str() < "2025-06-18" || !is_ready {
+        let is_its = header(headers, "mcp-session-id").map(str::to_owned) == self.session.id;
+        if version.as_str() < "2025-06-18" || !self.session.is_ready || !is_its && self.has_others() {
             return;
         }
         self.see("version header");
@@ -330,7 +355,7 @@ impl Stage {
             return;
         }
         self.see("GET");
-        if !header(&request.headers, "accept").is_some_and(|it| it.to_ascii_lowercase().contains("text/event-stream")) {
+        if !list(&request.headers, "accept").contains("text/event-stream") {
             self.notice("HTTP-036", "the header Accept does not have text/event-stream", &format!("GET\n{lines}"));
         }
         self.judge_session_headers(&request.headers, "GET");
@@ -361,22 +386,29 @@ impl Stage {
         if get("mcp-method") != Some(method) {
             self.notice("M-HTTP-036", "the header Mcp-Method differs from the body", &shown);
         }
+        self.judge_param(message, &shown);
         let (member, rule) = match method {
             "tools/call" | "prompts/get" => ("name", "M-HTTP-037"),
             "resources/read" => ("uri", "M-HTTP-038"),
             _ => return,
         };
+        if member == "name" {
+            self.see("call by a name");
+        }
         let expected = value["params"][member].as_str();
         if expected.is_some() && get("mcp-name").and_then(decode).as_deref() != expected {
             self.notice(rule, "the header Mcp-Name differs from the body", &shown);
         }
-        self.judge_param(message, &shown);
     }
 
     /// Judges the header of the argument `message` of the tool `echo`.
     fn judge_param(&mut self, message: &Message, shown: &str) {
         let params = &message.value["params"];
-        let has_schema = self.calls.iter().any(|method| method == "tools/list");
+        if message.method() == "server/discover" {
+            // Another client of the program may begin, which has to list the tools itself.
+            self.has_schema = false;
+        }
+        let has_schema = self.has_schema && !self.facts.calls_blindly;
         if message.method() != "tools/call" || params["name"] != "echo" || !has_schema {
             return;
         }
@@ -403,6 +435,12 @@ impl Stage {
             Era::Modern => self.facts.modern.as_ref()?[format!("{META}clientCapabilities")].get(name),
         }
     }
+}
+
+/// Returns the values of a header that is a list, in lower case.
+fn list(headers: &[(String, String)], name: &str) -> String {
+    let lines = headers.iter().filter(|(it, _)| it.eq_ignore_ascii_case(name));
+    lines.map(|(_, value)| value.to_ascii_lowercase()).collect::<Vec<_>>().join(", ")
 }
 
 /// Decodes the value of a header that mirrors a text.

@@ -15,6 +15,9 @@ use crate::check::{
 /// A revision that no client speaks.
 const NEVER: &str = "1999-12-31";
 
+/// The progress token of the requests of the server.
+const TOKEN: &str = "mcp-check-progress";
+
 pub(super) const CHECKS: &[Check] = &[
     legacy("initialized", "notifications/initialized follows the answer", &["LIFE-006"], initialized),
     legacy("older-version", "An older revision in the answer is used, or ends the connection", &["LIFE-039"], older)
@@ -25,25 +28,32 @@ pub(super) const CHECKS: &[Check] = &[
     legacy("ping-early", "A ping before the answer to initialize is answered", &["LIFE-009"], ping_early),
     legacy("id-number", "A response repeats the number of its request", &["BASE-008"], id_number),
     legacy("id-string", "A response repeats the text of its request", &["BASE-008"], id_string),
-    legacy("same-id", "Both sides may use an id at once", &["BASE-007"], same_id),
+    legacy("same-id", "Both sides may use an id at once", &["BASE-007"], same_id).should(),
     legacy("unknown-method", "An unknown method is answered with -32601", &["BASE-022"], unknown_method),
     legacy("undeclared-sampling", "Sampling is refused unless it is declared", &["SAMP-003"], undeclared_sampling)
         .should(),
     legacy("undeclared-elicitation", "Elicitation is refused unless it is declared", &["BASE-022"], undeclared_forms)
-        .since("2025-06-18"),
+        .since("2025-06-18")
+        .should(),
     legacy("undeclared-roots", "Roots are refused unless they are declared", &["ROOT-007"], undeclared_roots).should(),
     legacy("roots", "roots/list is answered with roots", &["ROOT-003", "ROOT-004"], roots),
     legacy("sampling", "sampling/createMessage is answered with a message", &["SAMP-010"], sampling),
     legacy("elicitation", "elicitation/create is answered with an action", &["ELIC-024"], elicitation)
         .since("2025-06-18"),
-    legacy("unknown-notification", "An unknown notification is ignored", &["BASE-020"], unknown_notification),
-    legacy("bad-notification", "A notification with wrong params is ignored", &["BASE-020"], bad_notification),
+    legacy("unknown-notification", "An unknown notification is not answered", &["BASE-020"], unknown_notification),
+    legacy("bad-notification", "A notification with wrong params is not answered", &["BASE-020"], bad_notification),
+    legacy("unknown-notification-end", "An unknown notification ends nothing", &["BASE-020"], unknown_survived)
+        .should(),
+    legacy("bad-notification-end", "A notification with wrong params ends nothing", &["BASE-020"], bad_survived)
+        .should(),
     legacy("unknown-progress", "Progress without a request is ignored", &["PROG-012"], unknown_progress).should(),
     legacy("cancel-unknown", "The cancellation of an unknown id is ignored", &["CANC-013"], cancel_unknown).should(),
-    legacy("list-changed", "Changes of lists are accepted", &["TOOL-028", "PROMPT-017", "RES-016"], list_changed),
+    legacy("list-changed", "Changes of lists are accepted", &["TOOL-028", "PROMPT-017", "RES-016"], list_changed)
+        .should(),
     legacy("error-without-id", "An error without an id is accepted", &["BASE-016"], error_without_id)
         .since("2025-11-25")
-        .stdio(),
+        .stdio()
+        .should(),
     legacy("unknown-response", "A response to no request is ignored", &["CANC-011", "CANC-012"], unknown_response)
         .stdio()
         .should(),
@@ -57,13 +67,16 @@ pub(super) const CHECKS: &[Check] = &[
 fn initialized(stage: &mut Stage) -> Verdict {
     let initialize = stage.initialize()?;
     stage.settle()?;
+    let session = initialize.session;
+    stage.enter(session);
     ensure(!stage.session.is_ready, || "notifications/initialized comes before the answer".into())?;
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
     let mut early = None;
     loop {
-        let found = stage.wait(deadline, |it| it.method() == "notifications/initialized" || it.is_call())?;
-        match found {
+        let is_it =
+            |it: &Message| it.session == session && (it.method() == "notifications/initialized" || it.is_call());
+        match stage.wait(deadline, is_it)? {
             Wait::Message(message) if message.is_call() => {
                 // Over HTTP two requests may overtake each other.
                 if !stage.is_http() {
@@ -92,13 +105,20 @@ fn answer_with(stage: &mut Stage, version: &'static str) -> Result<Option<String
     stage.settle()?;
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
-    match stage.wait(deadline, |it| it.method() == "notifications/initialized" || it.is_call())? {
+    let ends = stage.ends;
+    let goes_on = |it: &Message| {
+        matches!(it.method(), "initialize" | "notifications/initialized")
+            || it.is_call() && answers::claim(&it.value).is_none()
+    };
+    match stage.wait(deadline, goes_on)? {
+        // It has closed the connection, and tries again.
+        Wait::Message(message) if message.method() == "initialize" || stage.ends > ends => Ok(None),
         Wait::Message(message) => {
             stage.serve(&message);
             Ok(Some(message.method().to_owned()))
         }
         // Over HTTP there is no connection to end.
-        Wait::Silence if !stage.is_http() => {
+        Wait::Silence if !stage.is_http() && stage.ends == ends => {
             failed(format!("after {version} the connection stays open, and is not used"))
         }
         Wait::Silence | Wait::Ended(_) => Ok(None),
@@ -213,12 +233,13 @@ fn if_declared(stage: &Stage, capability: &str) -> Verdict {
 
 fn sampling_params() -> Value {
     let content = json!({"type": "text", "text": "Say yes."});
-    json!({"messages": [{"role": "user", "content": content}], "maxTokens": 10})
+    let meta = json!({"progressToken": TOKEN});
+    json!({"messages": [{"role": "user", "content": content}], "maxTokens": 10, "_meta": meta})
 }
 
 fn form_params() -> Value {
     let schema = json!({"type": "object", "properties": {"name": {"type": "string"}}, "required": ["name"]});
-    json!({"message": "Your name?", "requestedSchema": schema})
+    json!({"message": "Your name?", "requestedSchema": schema, "_meta": {"progressToken": TOKEN}})
 }
 
 fn undeclared_sampling(stage: &mut Stage) -> Verdict {
@@ -279,12 +300,35 @@ fn elicitation(stage: &mut Stage) -> Verdict {
 
 /// Sends a notification, and fails unless it is ignored.
 fn ignores(stage: &mut Stage, message: &Value) -> Verdict {
+    unanswered(stage, message)?
+}
+
+/// Sends a notification, and fails if it is answered. Returns whether the client goes on.
+fn unanswered(stage: &mut Stage, message: &Value) -> Result<Verdict, Outcome> {
     stage.hold()?;
     stage.tell(message)?;
-    stage.goes_on()?;
-    match stage.session.responses.iter().find(|it| it.get("error").is_some()) {
+    let goes_on = stage.goes_on();
+    // The only request of the server has an id that is a number.
+    match stage.responses.iter().find(|it| !it["id"].is_number()) {
         Some(response) => failed(format!("it is answered with {}", brief(response))),
-        None => Ok(()),
+        None => Ok(goes_on),
+    }
+}
+
+/// Sends a notification, and fails only if it is answered: what else the client does is the matter of another check.
+fn not_answered(stage: &mut Stage, message: &Value) -> Verdict {
+    match unanswered(stage, message)? {
+        Err(Outcome::Failed(why)) => not_reachable(why),
+        other => other,
+    }
+}
+
+/// Sends a notification, and fails unless the client goes on.
+fn survives(stage: &mut Stage, message: &Value) -> Verdict {
+    match unanswered(stage, message) {
+        Ok(goes_on) => goes_on,
+        Err(Outcome::Failed(_)) => Ok(()),
+        Err(other) => Err(other),
     }
 }
 
@@ -292,12 +336,28 @@ fn notification(method: &str, params: Value) -> Value {
     json!({"jsonrpc": "2.0", "method": method, "params": params})
 }
 
+fn unknown() -> Value {
+    notification("notifications/mcp-check/unknown", json!({"a": 1}))
+}
+
+fn bad() -> Value {
+    notification("notifications/progress", json!({"progress": "no number"}))
+}
+
 fn unknown_notification(stage: &mut Stage) -> Verdict {
-    ignores(stage, &notification("notifications/mcp-check/unknown", json!({"a": 1})))
+    not_answered(stage, &unknown())
+}
+
+fn unknown_survived(stage: &mut Stage) -> Verdict {
+    survives(stage, &unknown())
 }
 
 fn bad_notification(stage: &mut Stage) -> Verdict {
-    ignores(stage, &notification("notifications/progress", json!({"progress": "no number"})))
+    not_answered(stage, &bad())
+}
+
+fn bad_survived(stage: &mut Stage) -> Verdict {
+    survives(stage, &bad())
 }
 
 fn unknown_progress(stage: &mut Stage) -> Verdict {
@@ -376,7 +436,7 @@ fn batch(stage: &mut Stage) -> Verdict {
     let unknown = json!({"jsonrpc": "2.0", "method": "notifications/mcp-check/unknown"});
     stage.tell(&json!([ping("check-a"), unknown, ping("check-b")]))?;
     let deadline = stage.deadline(stage.timeout);
-    let ids = |stage: &Stage| -> Vec<Value> { stage.session.responses.iter().map(|it| it["id"].clone()).collect() };
+    let ids = |stage: &Stage| -> Vec<Value> { stage.responses.iter().map(|it| it["id"].clone()).collect() };
     loop {
         let found = ids(stage);
         if ["check-a", "check-b"].iter().all(|id| found.iter().any(|it| it == id)) {

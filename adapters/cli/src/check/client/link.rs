@@ -16,6 +16,8 @@ pub(super) enum Arrival {
     InputEnd { is_clean: bool },
     /// A request over HTTP.
     Request(HttpRequest),
+    /// What is beyond the bounds of a check, so that the rest cannot be judged.
+    Beyond(&'static str),
     /// Nothing in the time.
     Silence,
     /// The client has ended. The exit code is `None` if a signal ended it.

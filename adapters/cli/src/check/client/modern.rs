@@ -1,5 +1,10 @@
 //! 2026-07-28.
 
+use std::{
+    collections::HashMap,
+    hash::{DefaultHasher, Hash, Hasher},
+};
+
 use serde_json::{Value, json};
 
 use super::{
@@ -7,7 +12,7 @@ use super::{
     calls,
     definition::{Check, modern},
     judge::PROVOKED,
-    stage::{Message, Script, Stage, Step, Wait, exit},
+    stage::{Message, Stage, Step, Wait, exit},
     web::answer_unusually,
 };
 use crate::check::{
@@ -16,7 +21,7 @@ use crate::check::{
 };
 
 /// A state that is changed by all that take it for something else than a text.
-const STATE: &str = "007 %20+=&/\u{e4}\u{1f600}\"\\ {\"a\": 1.0}\n";
+const STATE: &str = "007 %20+=&/\u{e4}\u{1f600}\"\\ {\"a\": 1.0} ";
 
 /// A revision that no client speaks.
 const NEVER: &str = "2099-12-31";
@@ -55,26 +60,38 @@ pub(super) const CHECKS: &[Check] = &[
     modern("http-bad-tool", "Tools with wrong headers are left out", &["M-HTTP-062"], bad_tool).http(),
 ];
 
-/// Answers each request with the error for an unsupported revision. Returns the requests, and whether one of them is
-/// `initialize`.
+/// Answers each request with the error for an unsupported revision. Returns how often the most frequent request comes,
+/// and whether one of them is `initialize`.
 fn refuse_all(stage: &mut Stage) -> Result<(usize, bool), Outcome> {
+    if stage.facts.tries_sessions {
+        return not_reachable("the client sends initialize also if all is answered");
+    }
     stage.script.alter = Some(|request, answer| {
         if let Some(version) = claim(request) {
             *answer = unsupported(&request["id"], &[NEVER], version);
         }
     });
     stage.start()?;
-    let (mut requests, mut has_handshake) = (0, false);
+    let (mut requests, mut most, mut has_handshake) = (0, 0, false);
+    let mut counts: HashMap<u64, usize> = HashMap::new();
+    // A client that goes on without an end does not extend the time.
+    let last = stage.deadline(stage.timeout.saturating_mul(5));
     loop {
-        let deadline = stage.deadline(stage.quiet());
+        let deadline = last.min(stage.deadline(stage.quiet()));
         match stage.step(deadline)? {
             Step::Message(message) => {
                 if message.is_request() {
-                    requests += usize::from(claim(&message.value).is_some());
+                    if claim(&message.value).is_some() {
+                        requests += 1;
+                        // Another call is no attempt of this one.
+                        let count = counts.entry(digest(&message)).or_default();
+                        *count += 1;
+                        most = most.max(*count);
+                    }
                     has_handshake |= message.method() == "initialize" && requests > 0;
                 }
                 if requests > 100 {
-                    return Ok((requests, has_handshake));
+                    return Ok((most, has_handshake));
                 }
                 stage.serve(&message);
             }
@@ -83,7 +100,7 @@ fn refuse_all(stage: &mut Stage) -> Result<(usize, bool), Outcome> {
             Step::Silence | Step::Ended(_) if requests == 0 => {
                 return not_reachable("the client sends no request of 2026-07-28");
             }
-            Step::Silence | Step::Ended(_) => return Ok((requests, has_handshake)),
+            Step::Silence | Step::Ended(_) => return Ok((most, has_handshake)),
         }
     }
 }
@@ -95,7 +112,7 @@ fn no_common(stage: &mut Stage) -> Verdict {
 
 fn attempts(stage: &mut Stage) -> Verdict {
     let (requests, _) = refuse_all(stage)?;
-    ensure(requests <= ATTEMPTS, || format!("there are {requests} requests of a revision that is not supported"))
+    ensure(requests <= ATTEMPTS, || format!("a request of a revision that is not supported is sent {requests} times"))
 }
 
 fn discovered(stage: &mut Stage) -> Verdict {
@@ -113,6 +130,8 @@ fn discovered(stage: &mut Stage) -> Verdict {
     let has_calls = stage.facts.calls.get(&stage.era).is_some_and(|calls| !calls.is_empty());
     let deadline = stage.deadline(if has_calls { stage.timeout } else { stage.quiet() });
     match stage.wait(deadline, |it| it.is_request() && it.method() != "server/discover")? {
+        // The session of an older revision is a choice, too.
+        Wait::Message(message) if message.method() == "initialize" => Ok(()),
         Wait::Message(message) => {
             let version = claim(&message.value).cloned().unwrap_or_default();
             ensure(version == MODERN, || format!("{} is sent with the revision {version}", message.method()))
@@ -131,13 +150,17 @@ fn needs_both_eras(stage: &Stage) -> Verdict {
 }
 
 /// Answers the first request of 2026-07-28, and fails unless `initialize` follows.
-fn falls_back(stage: &mut Stage, answer: impl Fn(&mut Stage, &Message)) -> Verdict {
+fn falls_back(stage: &mut Stage, method: Option<&str>, answer: impl Fn(&mut Stage, &Message)) -> Verdict {
     stage.script.is_modern = false;
     stage.start()?;
     let deadline = stage.deadline(stage.patience());
     let first = match stage.wait(deadline, |it| it.is_request())? {
-        Wait::Message(message) if claim(&message.value).is_some() => message,
-        _ => return not_reachable("the client begins with initialize"),
+        Wait::Message(message)
+            if claim(&message.value).is_some() && method.is_none_or(|method| message.method() == method) =>
+        {
+            message
+        }
+        _ => return not_reachable("the client does not begin with what may lead to initialize"),
     };
     answer(stage, &first);
     let deadline = stage.deadline(stage.timeout);
@@ -155,14 +178,15 @@ fn fallback(stage: &mut Stage) -> Verdict {
             let answer = error(&message.value["id"], code, "Not initialized");
             stage.write_line(&answer.to_string());
         };
-        falls_back(stage, refuse).map_err(|outcome| outcome.map(|why| format!("after the error {code}: {why}")))?;
+        falls_back(stage, Some("server/discover"), refuse)
+            .map_err(|outcome| outcome.map(|why| format!("after the error {code}: {why}")))?;
     }
     Ok(())
 }
 
 fn http_fallback(stage: &mut Stage) -> Verdict {
     needs_both_eras(stage)?;
-    falls_back(stage, |stage, message| {
+    falls_back(stage, None, |stage, message| {
         if let Some(exchange) = message.exchange {
             stage.refuse(exchange, 400);
         }
@@ -170,12 +194,29 @@ fn http_fallback(stage: &mut Stage) -> Verdict {
 }
 
 fn empty_cursor(stage: &mut Stage) -> Verdict {
-    stage.script.alter = Some(|request, answer| {
-        calls::add_cursor(request, answer);
-        if answer["result"].is_object() && request["params"]["cursor"] == calls::CURSOR {
-            answer["result"]["nextCursor"] = json!("");
-        }
-    });
+    // A client may ask for two pages only, whatever the cursor is.
+    let (method, has_third) = third_page(stage, "third", |request, answer| add_third(request, answer, "third"))?;
+    if !has_third {
+        return not_reachable(format!("the client asks for no third page of {method}"));
+    }
+    let (again, has_third) = third_page(stage, "", |request, answer| add_third(request, answer, ""))?;
+    if again != method {
+        return not_reachable("the client lists something else than before");
+    }
+    ensure(has_third, || format!("{method} is not called with the empty cursor"))
+}
+
+/// Adds cursors to the first two pages of each list.
+fn add_third(request: &Value, answer: &mut Value, cursor: &str) {
+    calls::add_cursor(request, answer);
+    if answer["result"].is_object() && request["params"]["cursor"] == calls::CURSOR {
+        answer["result"]["nextCursor"] = json!(cursor);
+    }
+}
+
+/// Returns the method of which the client asks for a second page, and whether it asks for a third one.
+fn third_page(stage: &mut Stage, cursor: &str, alter: fn(&Value, &mut Value)) -> Result<(String, bool), Outcome> {
+    stage.script.alter = Some(alter);
     stage.hold()?;
     stage.release();
     let deadline = stage.deadline(stage.timeout);
@@ -187,11 +228,9 @@ fn empty_cursor(stage: &mut Stage) -> Verdict {
         Wait::Silence | Wait::Ended(_) => return not_reachable("the client does not ask for another page of a list"),
     };
     let deadline = stage.deadline(stage.timeout);
-    let is_next = |it: &Message| it.method() == method && it.value["params"]["cursor"] == "";
-    match stage.wait(deadline, is_next)? {
-        Wait::Message(_) => Ok(()),
-        Wait::Silence | Wait::Ended(_) => failed(format!("{method} is not called with the empty cursor")),
-    }
+    let is_next = |it: &Message| it.method() == method && it.value["params"]["cursor"] == cursor;
+    let has_third = matches!(stage.wait(deadline, is_next)?, Wait::Message(_));
+    Ok((method, has_third))
 }
 
 fn unknown_notification(stage: &mut Stage) -> Verdict {
@@ -228,15 +267,53 @@ fn is_form(capabilities: &Value) -> bool {
     declared.is_object() && (declared.get("form").is_some() || declared.get("url").is_none())
 }
 
-/// Asks for what the client has declared, and for nothing in the second round.
-fn ask(request: &Value, answer: &mut Value) {
+/// Returns a number for a method and its params without metadata.
+fn digest(message: &Message) -> u64 {
+    let mut hasher = DefaultHasher::new();
+    (message.method(), bare(&message.value["params"]).to_string()).hash(&mut hasher);
+    hasher.finish()
+}
+
+/// Returns params without what differs between a request and its retry.
+fn bare(params: &Value) -> Value {
+    let mut params = params.clone();
+    if let Some(params) = params.as_object_mut() {
+        for name in ["requestState", "inputResponses", "_meta"] {
+            params.remove(name);
+        }
+    }
+    params
+}
+
+/// Returns the name of the request with a number that was answered with a request for input. Its retries have the name,
+/// so that they can be told from those of other requests.
+fn name(number: usize) -> String {
+    format!("check-{number:05}")
+}
+
+fn state_of(name: &str) -> String {
+    format!("{STATE}{name}\n")
+}
+
+/// Whether a request is a retry of the one with a name.
+fn is_retry_of(request: &Value, name: &str) -> bool {
     let params = &request["params"];
-    if !may_ask(request["method"].as_str().unwrap_or_default()) || answer["result"].is_null() {
+    params["requestState"].as_str().is_some_and(|state| state.contains(name))
+        || params["inputResponses"].as_object().is_some_and(|all| all.keys().any(|key| key.contains(name)))
+}
+
+/// Asks for what the client has declared, and for nothing after the second round.
+fn ask(request: &Value, answer: &mut Value, number: usize) {
+    let params = &request["params"];
+    if answer["result"].is_null() {
         return;
     }
-    let round = match (params.get("requestState"), params.get("inputResponses")) {
-        (None, None) => 0,
-        (Some(state), _) if state == STATE => 1,
+    let (round, name) = match (params.get("requestState"), params.get("inputResponses")) {
+        (None, None) => (0, name(number)),
+        (Some(state), _) => match state.as_str().and_then(|state| state.strip_prefix(STATE)) {
+            Some(name) => (1, name.trim_end().to_owned()),
+            None => return,
+        },
         _ => return,
     };
     let capabilities = &params["_meta"][format!("{META}clientCapabilities")];
@@ -246,42 +323,52 @@ fn ask(request: &Value, answer: &mut Value) {
         "requestedSchema": schema}});
     match (round, is_form(capabilities)) {
         (0, true) => {
-            result["requestState"] = json!(STATE);
-            result["inputRequests"] = json!({"first": form, "2nd \u{e4}": form});
+            result["requestState"] = json!(state_of(&name));
+            result["inputRequests"] = keys(&name).into_iter().map(|key| (key, form.clone())).collect();
         }
-        (0, false) => result["requestState"] = json!(STATE),
+        (0, false) => result["requestState"] = json!(state_of(&name)),
         // The second round has no state.
-        (_, true) => result["inputRequests"] = json!({"third": form}),
+        (_, true) => result["inputRequests"] = json!({format!("third {name}"): form}),
         _ => return,
     }
     answer["result"] = result;
 }
 
-/// Returns a request that was answered with a request for input, and its retries.
+/// Returns the names of the inputs of the first round.
+fn keys(name: &str) -> [String; 2] {
+    [format!("first {name}"), format!("2nd \u{e4} {name}")]
+}
+
+/// Returns the first request that is answered with a request for input, and its retries.
 fn retries(stage: &mut Stage, count: usize) -> Result<Vec<Message>, Outcome> {
-    stage.script = Script { alter: Some(ask), ..stage.script.clone() };
     stage.start()?;
-    let mut found: Vec<Message> = Vec::new();
+    let (mut found, mut asked): (Vec<Message>, usize) = (Vec::new(), 0);
     let mut deadline = stage.deadline(stage.patience().saturating_add(stage.timeout));
     while found.len() <= count {
-        let first = found.first().map(|it| it.method().to_owned());
-        let is_it = |it: &Message| match &first {
-            None => it.is_request() && may_ask(it.method()),
-            Some(method) => {
-                let params = &it.value["params"];
-                it.method() == *method && (params.get("requestState").or(params.get("inputResponses")).is_some())
-            }
-        };
-        match stage.wait(deadline, is_it)? {
-            Wait::Message(message) => {
-                stage.serve(&message);
-                found.push(*message);
-                deadline = stage.deadline(stage.timeout);
-            }
+        let message = match stage.wait(deadline, |it| it.is_request() && may_ask(it.method()))? {
+            Wait::Message(message) => message,
             Wait::Silence | Wait::Ended(_) if found.is_empty() => {
                 return not_reachable("the client calls no method that may ask for input");
             }
             Wait::Silence | Wait::Ended(_) => break,
+        };
+        let params = &message.value["params"];
+        let has_input = params.get("requestState").or(params.get("inputResponses")).is_some();
+        asked += usize::from(!has_input);
+        if let Some(mut answer) = stage.answer(&message.value) {
+            ask(&message.value, &mut answer, asked);
+            stage.send_answer(&message, &answer);
+        }
+        let is_found = match found.first() {
+            None => !has_input,
+            // With one request only, its retry is known also if it has lost its state.
+            Some(first) => {
+                is_retry_of(&message.value, &name(1)) || asked == 1 && has_input && message.method() == first.method()
+            }
+        };
+        if is_found {
+            found.push(*message);
+            deadline = stage.deadline(stage.timeout);
         }
     }
     if found.len() == 1 {
@@ -294,15 +381,21 @@ fn retries(stage: &mut Stage, count: usize) -> Result<Vec<Message>, Outcome> {
 fn state_echo(stage: &mut Stage) -> Verdict {
     let found = retries(stage, 1)?;
     let state = &found[1].value["params"]["requestState"];
-    ensure(state == STATE, || format!("the state {} becomes {state}", json!(STATE)))
+    let expected = state_of(&name(1));
+    ensure(*state == expected, || format!("the state {} becomes {state}", json!(expected)))
+}
+
+/// Whether a request declares forms: each one has its capabilities.
+fn declares_forms(request: &Message) -> Verdict {
+    if !is_form(&request.value["params"]["_meta"][format!("{META}clientCapabilities")]) {
+        return not_applicable("the client does not declare forms");
+    }
+    Ok(())
 }
 
 fn state_dropped(stage: &mut Stage) -> Verdict {
-    let declared = stage.facts.modern.clone().unwrap_or_default();
-    if !is_form(&declared[format!("{META}clientCapabilities")]) {
-        return not_applicable("the client does not declare forms");
-    }
     let found = retries(stage, 2)?;
+    declares_forms(&found[0])?;
     let Some(second) = found.get(2) else { return not_reachable("the client does not send a request a third time") };
     let state = &second.value["params"]["requestState"];
     ensure(state.is_null(), || "the third request has the state of the first answer".into())
@@ -316,30 +409,19 @@ fn retry_id(stage: &mut Stage) -> Verdict {
 
 fn retry_params(stage: &mut Stage) -> Verdict {
     let found = retries(stage, 1)?;
-    let bare = |message: &Message| {
-        let mut params = message.value["params"].clone();
-        if let Some(params) = params.as_object_mut() {
-            for name in ["requestState", "inputResponses", "_meta"] {
-                params.remove(name);
-            }
-        }
-        params
-    };
-    let (first, again) = (bare(&found[0]), bare(&found[1]));
+    let (first, again) = (bare(&found[0].value["params"]), bare(&found[1].value["params"]));
     ensure(first == again, || format!("the params {first} become {again}"))
 }
 
 fn input_responses(stage: &mut Stage) -> Verdict {
-    let declared = stage.facts.modern.clone().unwrap_or_default();
-    if !is_form(&declared[format!("{META}clientCapabilities")]) {
-        return not_applicable("the client does not declare forms");
-    }
     let found = retries(stage, 1)?;
+    declares_forms(&found[0])?;
+    let name = name(1);
     let Some(responses) = found[1].value["params"]["inputResponses"].as_object() else {
         return failed("the retry has no object `inputResponses`");
     };
     let names: Vec<_> = responses.keys().map(String::as_str).collect();
-    let is_whole = names.len() == 2 && ["first", "2nd \u{e4}"].iter().all(|name| names.contains(name));
+    let is_whole = names.len() == 2 && keys(&name).iter().all(|key| names.contains(&key.as_str()));
     ensure(is_whole, || format!("the responses are {names:?}"))?;
     for (name, response) in responses {
         let action = response["action"].as_str().unwrap_or_default();
@@ -355,6 +437,7 @@ fn stream_answers(stage: &mut Stage) -> Verdict {
     stage.hold()?;
     let exchange = stage.held.as_ref().and_then(|held| held.exchange).unwrap_or_default();
     stage.stream_bytes(exchange, ": a comment\n\n");
+    stage.settle()?;
     stage.release();
     stage.goes_on_without_ping()
 }
@@ -371,14 +454,20 @@ fn error_status(stage: &mut Stage) -> Verdict {
             *answer = error(&request["id"], -32601, "Method not found");
         }
     });
+    if stage.facts.tries_sessions {
+        return not_reachable("the client sends initialize also if all is answered");
+    }
     stage.start()?;
     let deadline = stage.deadline(stage.patience());
     match stage.wait(deadline, Message::is_call)? {
         Wait::Message(message) => stage.serve(&message),
         Wait::Silence | Wait::Ended(_) => return not_reachable("the client does not call a method"),
     }
+    let refusals = stage.refusals;
     let deadline = stage.deadline(stage.quiet());
     match stage.wait(deadline, |it| it.method() == "initialize")? {
+        // 400 leads to initialize.
+        Wait::Message(_) if stage.refusals > refusals => not_reachable("the client has sent what is refused with 400"),
         Wait::Message(_) => failed("the client sends initialize after 404 with the error -32601"),
         Wait::Silence | Wait::Ended(_) => Ok(()),
     }

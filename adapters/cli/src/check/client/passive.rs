@@ -39,8 +39,8 @@ pub(super) const CHECKS: &[Check] = &[
     legacy("completion-params", "completion/complete has its params", &["COMPL-001", "COMPL-002"], passive)
         .needs("completion/complete"),
     legacy("http-accept", "POST accepts JSON and event streams", &["HTTP-009"], passive).http().since("2025-03-26"),
-    legacy("http-body", "A body is a message", &["HTTP-010"], passive).http().since("2025-03-26"),
-    legacy("http-body-single", "A body is one message", &["HTTP-011"], passive).http().since("2025-06-18"),
+    // Before 2025-06-18, a body may be a batch.
+    legacy("http-body", "A body is one message", &["HTTP-010", "HTTP-011"], passive).http().since("2025-03-26"),
     legacy("http-get-accept", "GET accepts event streams", &["HTTP-036"], passive)
         .http()
         .since("2025-03-26")
@@ -71,7 +71,8 @@ pub(super) const CHECKS: &[Check] = &[
         .needs("end of input"),
     modern("modern-jsonrpc-member", "Each message has jsonrpc 2.0", &["M-BASE-001"], passive),
     modern("modern-id-type", "Ids are texts or integers", &["M-BASE-003", "M-BASE-004"], passive),
-    modern("modern-id-unique", "Ids in flight are not used again", &["M-BASE-005"], passive),
+    // Over HTTP nothing tells two clients of one program apart.
+    modern("modern-id-unique", "Ids in flight are not used again", &["M-BASE-005"], passive).stdio(),
     modern("modern-notification-id", "Notifications have no id", &["M-BASE-022"], passive),
     modern("modern-no-responses", "The client sends no responses", &["M-BASE-024"], passive),
     modern("modern-notifications", "No notifications that were removed", &["M-BASE-052", "M-BASE-053"], passive),
@@ -96,7 +97,7 @@ pub(super) const CHECKS: &[Check] = &[
     modern("modern-http-version", "Requests have the header MCP-Protocol-Version", &["M-HTTP-029"], passive).http(),
     modern("modern-http-version-value", "The header has the revision of the body", &["M-HTTP-030"], passive).http(),
     modern("modern-http-method", "Mcp-Method is the method", &["M-HTTP-036"], passive).http(),
-    modern("modern-http-name", "Mcp-Name is the name", &["M-HTTP-037"], passive).http().needs("tools/call"),
+    modern("modern-http-name", "Mcp-Name is the name", &["M-HTTP-037"], passive).http().needs("call by a name"),
     modern("modern-http-uri", "Mcp-Name is the URI", &["M-HTTP-038"], passive).http().needs("resources/read"),
     modern("modern-http-param", "Marked arguments are headers", &["M-HTTP-050", "M-HTTP-060"], passive)
         .http()

@@ -1,16 +1,18 @@
 //! The server of a client that starts programs: this program itself, which relays its standard input and output to the
 //! process that judges.
 //!
-//! From the relay to the judge: a line with a token, then pieces with their length (four bytes, the highest first), of
-//! which an empty one is the end of the standard input. From the judge to the relay: bytes for the standard output.
+//! From the relay to the judge: a line with the token of a file that only this user can read, then pieces with their
+//! length (four bytes, the highest first), of which an empty one is the end of the standard input. From the judge to
+//! the relay: bytes for the standard output.
 
 use std::{
-    env,
+    env, fs,
     io::{self, Read, Write},
     net::{Ipv4Addr, Shutdown, SocketAddr, TcpListener, TcpStream},
+    path::{Path, PathBuf},
     process::ExitCode,
     sync::{
-        Arc, Mutex, MutexGuard, PoisonError,
+        Arc, Condvar, Mutex, MutexGuard, PoisonError,
         atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver},
     },
@@ -24,6 +26,8 @@ use mcp_proto::codec::LineDecoder;
 use signal_hook::{consts::SIGTERM, iterator::Signals};
 
 use super::{inbox::Outbox, link::Arrival};
+#[cfg(unix)]
+use crate::check::process::remove_on_signals;
 use crate::error::Failed;
 
 /// The command of this program that is a relay.
@@ -41,6 +45,9 @@ const MAX_CONNECTIONS: usize = 32;
 /// How long a relay may take for its token, and how long a client may leave messages unread.
 const PATIENCE: Duration = Duration::from_secs(20);
 
+/// How long a server that is replaced may take to end.
+const REPLACED: Duration = Duration::from_secs(1);
+
 /// How long the end of the input may take after a signal.
 #[cfg(unix)]
 const LAST: Duration = Duration::from_millis(500);
@@ -49,8 +56,9 @@ const LAST: Duration = Duration::from_millis(500);
 #[derive(Debug)]
 pub(super) struct Relay {
     port: u16,
-    token: String,
-    current: Arc<Mutex<Current>>,
+    /// The file with the token: command lines are those of a process list.
+    file: PathBuf,
+    current: Arc<Shared>,
     is_closed: Arc<AtomicBool>,
 }
 
@@ -62,10 +70,29 @@ struct Current {
     number: usize,
     /// Whether the judge has ended it.
     is_ended: bool,
+    /// Whether its input is open.
+    is_open: bool,
 }
 
-fn lock(current: &Mutex<Current>) -> MutexGuard<'_, Current> {
-    current.lock().unwrap_or_else(PoisonError::into_inner)
+#[derive(Debug, Default)]
+struct Shared {
+    current: Mutex<Current>,
+    has_ended: Condvar,
+}
+
+fn lock(shared: &Shared) -> MutexGuard<'_, Current> {
+    shared.current.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Writes a token to a new file that only this user can read.
+fn write_token(token: &str) -> io::Result<PathBuf> {
+    let file = env::temp_dir().join(format!("mcp-check-{:016x}", seed()));
+    let mut options = fs::OpenOptions::new();
+    options.write(true).create_new(true);
+    #[cfg(unix)]
+    std::os::unix::fs::OpenOptionsExt::mode(&mut options, 0o600);
+    options.open(&file)?.write_all(token.as_bytes())?;
+    Ok(file)
 }
 
 impl Relay {
@@ -73,9 +100,12 @@ impl Relay {
         let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0))?;
         let port = listener.local_addr()?.port();
         let token = format!("{:016x}{:016x}", seed(), seed());
-        let current = Arc::new(Mutex::new(Current::default()));
+        let file = write_token(&token)?;
+        #[cfg(unix)]
+        remove_on_signals(Some(file.clone()));
+        let current = Arc::new(Shared::default());
         let is_closed = Arc::new(AtomicBool::new(false));
-        let relay = Self { port, token: token.clone(), current: current.clone(), is_closed: is_closed.clone() };
+        let relay = Self { port, file, current: current.clone(), is_closed: is_closed.clone() };
         let accept = move || {
             for socket in listener.incoming().take(MAX_CONNECTIONS) {
                 if is_closed.load(Ordering::SeqCst) {
@@ -93,6 +123,9 @@ impl Relay {
                     return;
                 }
             }
+            if listener.accept().is_ok() && !is_closed.load(Ordering::SeqCst) {
+                outbox.send(Arrival::Beyond("the client starts its server more often than a check takes"));
+            }
         };
         thread::Builder::new().name("relays".into()).spawn(accept)?;
         Ok(relay)
@@ -102,7 +135,8 @@ impl Relay {
     pub(super) fn command(&self) -> io::Result<Vec<String>> {
         let program = env::current_exe()?;
         let program = program.to_str().ok_or_else(|| io::Error::other("the path of this program is not UTF-8"))?;
-        Ok([program, COMMAND, &self.port.to_string(), &self.token].map(str::to_owned).to_vec())
+        let file = self.file.to_str().ok_or_else(|| io::Error::other("the temporary folder is not UTF-8"))?;
+        Ok([program, COMMAND, &self.port.to_string(), file].map(str::to_owned).to_vec())
     }
 
     pub(super) fn write(&self, bytes: &[u8]) -> io::Result<()> {
@@ -125,6 +159,9 @@ impl Relay {
 impl Drop for Relay {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
+        let _ = fs::remove_file(&self.file);
+        #[cfg(unix)]
+        remove_on_signals(None);
         if let Some(socket) = lock(&self.current).socket.take() {
             let _ = socket.shutdown(Shutdown::Both);
         }
@@ -134,7 +171,7 @@ impl Drop for Relay {
 }
 
 /// Receives the pieces of a relay.
-fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Current>, outbox: &Outbox) -> io::Result<()> {
+fn receive(mut socket: TcpStream, token: &str, shared: &Shared, outbox: &Outbox) -> io::Result<()> {
     socket.set_nodelay(true)?;
     socket.set_read_timeout(Some(PATIENCE))?;
     socket.set_write_timeout(Some(PATIENCE))?;
@@ -144,11 +181,9 @@ fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Current>, outbox:
         return Err(io::ErrorKind::PermissionDenied.into());
     }
     socket.set_read_timeout(None)?;
-    let number = {
-        let mut current = lock(current);
-        current.socket = Some(socket.try_clone()?);
-        (current.number, current.is_ended) = (current.number + 1, false);
-        current.number
+    let Some(number) = replace(shared, &socket)? else {
+        outbox.send(Arrival::Beyond("the client has several servers at once, which cannot be told apart"));
+        return Ok(());
     };
     if !outbox.send(Arrival::Connected) {
         return Ok(());
@@ -169,20 +204,30 @@ fn receive(mut socket: TcpStream, token: &str, current: &Mutex<Current>, outbox:
         if socket.read_exact(&mut piece[..len]).is_err() {
             break;
         }
-        // What is left of a server that the client has replaced does not concern the new one.
-        if lock(current).number != number || !feed(&mut decoder, &piece[..len], outbox) {
+        if lock(shared).number != number || !feed(&mut decoder, &piece[..len], outbox) {
             return Ok(());
         }
     }
-    let is_clean = {
-        let current = lock(current);
-        if current.number != number {
-            return Ok(());
-        }
-        is_clean || current.is_ended
-    };
+    let is_clean = is_clean || lock(shared).is_ended;
     outbox.send(Arrival::InputEnd { is_clean });
+    // The next server comes after this end.
+    lock(shared).is_open = false;
+    shared.has_ended.notify_all();
     Ok(())
+}
+
+/// Makes a connection the current one when the one before has ended. Returns its number, or `None` if that does not
+/// end.
+fn replace(shared: &Shared, socket: &TcpStream) -> io::Result<Option<usize>> {
+    let is_open = |current: &mut Current| current.is_open;
+    let waited = shared.has_ended.wait_timeout_while(lock(shared), REPLACED, is_open);
+    let (mut current, waited) = waited.unwrap_or_else(PoisonError::into_inner);
+    if waited.timed_out() {
+        return Ok(None);
+    }
+    current.socket = Some(socket.try_clone()?);
+    (current.number, current.is_ended, current.is_open) = (current.number + 1, false, true);
+    Ok(Some(current.number))
 }
 
 /// Cuts a piece into lines. Returns whether they will be read.
@@ -197,9 +242,10 @@ fn feed(decoder: &mut LineDecoder, piece: &[u8], outbox: &Outbox) -> bool {
     true
 }
 
-/// Relays the standard input and output to the judge at a port, until one of them ends.
-pub(crate) fn relay(port: u16, token: &str) -> Result<ExitCode, Failed> {
+/// Relays the standard input and output to the judge at a port, until one of them ends. The file has the token.
+pub(crate) fn relay(port: u16, file: &Path) -> Result<ExitCode, Failed> {
     let failed = |error: io::Error| Failed::ended(format!("the process that judges is not there: {error}"));
+    let token = fs::read_to_string(file).map_err(failed)?;
     let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).map_err(failed)?;
     socket.set_nodelay(true).map_err(failed)?;
     socket.write_all(format!("{token}\n").as_bytes()).map_err(failed)?;
@@ -259,17 +305,19 @@ mod tests {
     fn only_relays_with_the_token_are_read() {
         let (outbox, inbox) = inbox();
         let relay = Relay::bind(outbox).expect("a relay");
+        let port = relay.port;
+        let token = fs::read_to_string(&relay.file).expect("a file");
         let connect = |token: &str, bytes: &[u8]| {
-            let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port)).expect("a connection");
+            let mut socket = TcpStream::connect((Ipv4Addr::LOCALHOST, port)).expect("a connection");
             socket.write_all(format!("{token}\n").as_bytes()).expect("it is written");
             socket.write_all(bytes).expect("it is written");
             socket
         };
-        let mut wrong = connect(&"0".repeat(relay.token.len()), b"\0\0\0\x02a\n\0\0\0\0");
+        let mut wrong = connect(&"0".repeat(token.len()), b"\0\0\0\x02a\n\0\0\0\0");
         // It is closed. With unread bytes this may be an error.
         assert!(!matches!(wrong.read(&mut [0]), Ok(1)));
         let next = || inbox.recv(PATIENCE);
-        let mut first = connect(&relay.token, b"\0\0\0\x03a\nb\0\0\0\x01\n\0\0\0\0");
+        let mut first = connect(&token, b"\0\0\0\x03a\nb\0\0\0\x01\n\0\0\0\0");
         assert_eq!(next(), Some(Arrival::Connected));
         assert_eq!(next(), Some(Arrival::Line(b"a".to_vec())));
         assert_eq!(next(), Some(Arrival::Line(b"b".to_vec())));
@@ -279,11 +327,48 @@ mod tests {
         let mut output = String::new();
         first.read_to_string(&mut output).expect("the end");
         assert_eq!(output, "x\n");
+        drop(first);
         // Without the end of the input, the relay was killed.
-        let second = connect(&relay.token, b"\0\0\0\x02c\n");
+        let second = connect(&token, b"\0\0\0\x02c\n");
         assert_eq!(next(), Some(Arrival::Connected));
         assert_eq!(next(), Some(Arrival::Line(b"c".to_vec())));
         drop(second);
         assert_eq!(next(), Some(Arrival::InputEnd { is_clean: false }));
+        // The token is in a file, which ends with the judge.
+        let command = relay.command().expect("a command");
+        assert!(!command.iter().any(|word| word.contains(&token)), "{command:?}");
+        #[cfg(unix)]
+        {
+            use std::os::unix::fs::PermissionsExt;
+            let mode = fs::metadata(&relay.file).expect("a file").permissions().mode();
+            assert_eq!(mode & 0o777, 0o600);
+        }
+        // A second server at once is not mixed with the first one.
+        let third = connect(&token, b"\0\0\0\x02d\n");
+        assert_eq!(next(), Some(Arrival::Connected));
+        assert_eq!(next(), Some(Arrival::Line(b"d".to_vec())));
+        let fourth = connect(&token, b"\0\0\0\x02e\n");
+        assert!(matches!(next(), Some(Arrival::Beyond(_))));
+        drop((third, fourth));
+        let file = relay.file.clone();
+        drop(relay);
+        assert!(!file.exists());
+    }
+
+    #[test]
+    fn starts_of_the_server_are_bounded() {
+        let (outbox, inbox) = inbox();
+        let relay = Relay::bind(outbox).expect("a relay");
+        let token = fs::read_to_string(&relay.file).expect("a file");
+        let connect = || TcpStream::connect((Ipv4Addr::LOCALHOST, relay.port)).expect("a connection");
+        for _ in 0..MAX_CONNECTIONS {
+            let mut socket = connect();
+            socket.write_all(format!("{token}\n").as_bytes()).expect("it is written");
+            assert_eq!(inbox.recv(PATIENCE), Some(Arrival::Connected));
+            drop(socket);
+            assert_eq!(inbox.recv(PATIENCE), Some(Arrival::InputEnd { is_clean: false }));
+        }
+        drop(connect());
+        assert!(matches!(inbox.recv(PATIENCE), Some(Arrival::Beyond(_))));
     }
 }

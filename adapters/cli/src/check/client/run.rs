@@ -22,6 +22,7 @@ const REACH: [Row; 2] = [row("", "", &[], Era::Modern), row("", "", &[], Era::Le
 
 /// Finds out which eras the client speaks, and what it does.
 pub(super) fn reach(stage: &mut Stage) {
+    stage.needed = checks().filter_map(|check| check.row.needs).collect();
     for reached in &REACH {
         stage.begin(reached);
         let found = plain(stage);
@@ -51,6 +52,12 @@ fn plain(stage: &mut Stage) -> Verdict {
             Step::Message(message) => {
                 if let Some(meta) = message.value["params"].get("_meta").filter(|_| stage.session.is_modern) {
                     stage.facts.modern.get_or_insert_with(|| meta.clone());
+                }
+                stage.facts.tries_sessions |= stage.era == Era::Modern && message.method() == "initialize";
+                // Calls that do not wait for the list of the tools come before its answer.
+                if stage.era == Era::Modern && message.method() == "tools/list" {
+                    stage.settle()?;
+                    stage.facts.calls_blindly |= stage.calls.iter().any(|method| method == "tools/call");
                 }
                 stage.serve(&message);
             }
@@ -82,9 +89,7 @@ fn plain(stage: &mut Stage) -> Verdict {
             let request: Value = serde_json::from_str(initialize).unwrap_or_default();
             stage.facts.legacy = Some(request["params"].clone());
             stage.facts.accepted.extend(stage.session.version.clone());
-            if stage.session.is_deleted {
-                stage.see("session deleted");
-            }
+            stage.facts.deletes = stage.is_deleted;
             Ok(())
         }
         Era::Legacy if stage.session.initialize.is_some() => {

@@ -10,12 +10,20 @@ use super::{
     stage::{Message, Stage, Step},
 };
 use crate::{
-    check::outcome::{Verdict, not_reachable},
+    check::{
+        outcome::{Verdict, not_reachable},
+        wire::header,
+    },
     replay::Judge,
 };
 
+/// The most sessions of a client over HTTP that are kept apart.
+const MAX_SESSIONS: usize = 64;
+
 /// The most responses that are kept.
 const MAX_RESPONSES: usize = 100;
+
+const INITIALIZED: &str = "notifications/initialized";
 
 /// The state of a connection.
 #[derive(Debug, Default)]
@@ -30,26 +38,33 @@ pub(super) struct Session {
     pub(super) id: Option<String>,
     /// The stream of GET.
     pub(super) get: Option<u64>,
-    pub(super) is_deleted: bool,
+    /// Names the session within a run.
+    pub(super) number: u64,
+    /// Whether the server has answered with 404, so that the client may forget the id.
+    pub(super) is_gone: bool,
+    /// Whether a request has remained without an answer, so that it may come again.
+    pub(super) has_lost: bool,
     /// Whether the server has ended.
     pub(super) is_over: bool,
     /// Progress tokens of requests without an answer, by the ids of the requests.
     pub(super) tokens: HashMap<String, String>,
     pub(super) judge: Option<Judge>,
+    /// Whether the capabilities of the client could not be read, so that the requests of the server are not known.
+    pub(super) is_partial: bool,
     /// When the first message was judged.
     pub(super) began: Option<Instant>,
     /// Whether there was a request of 2026-07-28.
     pub(super) is_modern: bool,
-    /// Responses in batches.
-    pub(super) responses: Vec<Value>,
 }
 
-impl Session {
-    pub(super) fn add_response(&mut self, response: Value) {
-        if self.responses.len() < MAX_RESPONSES {
-            self.responses.push(response);
-        }
-    }
+/// The sessions over HTTP besides the current one.
+#[derive(Debug, Default)]
+pub(super) struct Others {
+    sessions: Vec<Session>,
+    /// How many sessions there were.
+    count: u64,
+    /// Whether some were dropped.
+    is_cut: bool,
 }
 
 /// Returns the bytes of an event.
@@ -62,14 +77,80 @@ fn content_type(name: &str) -> (String, String) {
 }
 
 impl Stage {
+    pub(super) fn add_response(&mut self, response: Value) {
+        if self.responses.len() < MAX_RESPONSES {
+            self.responses.push(response);
+        }
+    }
+
+    /// Forgets all sessions.
+    pub(super) fn reset_sessions(&mut self) {
+        (self.session, self.others) = (Session::default(), Others::default());
+    }
+
+    /// Begins a session with an `initialize` over HTTP. The ones before may go on.
+    fn begin_http_session(&mut self) {
+        if self.others.sessions.len() == MAX_SESSIONS {
+            self.others.sessions.remove(0);
+            self.others.is_cut = true;
+        }
+        self.others.count += 1;
+        let next = Session { number: self.others.count, ..Session::default() };
+        let last = std::mem::replace(&mut self.session, next);
+        if last.initialize.is_some() {
+            self.others.sessions.push(last);
+        }
+    }
+
+    /// Makes a session the current one.
+    pub(super) fn enter(&mut self, number: u64) {
+        if self.session.number != number
+            && let Some(other) = self.others.sessions.iter_mut().find(|it| it.number == number)
+        {
+            std::mem::swap(&mut self.session, other);
+        }
+    }
+
+    /// Makes the session that a request names the current one. Returns whether it is known which one that is.
+    fn enter_named(&mut self, headers: &[(String, String)]) -> bool {
+        let Some(id) = header(headers, "mcp-session-id") else { return self.others.sessions.is_empty() };
+        if self.session.id.as_deref() == Some(id) {
+            return true;
+        }
+        match self.others.sessions.iter().find(|it| it.id.as_deref() == Some(id)).map(|it| it.number) {
+            Some(number) => {
+                self.enter(number);
+                true
+            }
+            None => self.others.sessions.is_empty(),
+        }
+    }
+
+    /// Whether each request has to name one of the sessions that are known.
+    pub(super) fn needs_session_id(&self) -> bool {
+        let mut sessions = self.others.sessions.iter().chain([&self.session]);
+        !self.others.is_cut && sessions.all(|it| it.is_ready && it.id.is_some() && !it.is_gone)
+    }
+
+    /// Whether there are several sessions.
+    pub(super) fn has_others(&self) -> bool {
+        !self.others.sessions.is_empty()
+    }
+
+    /// Whether an id is that of a session.
+    pub(super) fn is_session_id(&self, id: &str) -> bool {
+        self.others.sessions.iter().chain([&self.session]).any(|it| it.id.as_deref() == Some(id))
+    }
+
     /// Answers a message as the script says.
     pub(super) fn serve(&mut self, message: &Message) {
-        if message.method() == "notifications/initialized" {
+        self.enter(message.session);
+        if message.method() == INITIALIZED && !message.is_stray {
             self.session.is_ready = true;
         }
         if !message.is_request() {
             if message.is_response() {
-                self.session.add_response(message.value.clone());
+                self.add_response(message.value.clone());
             }
             if let Some(exchange) = message.exchange {
                 self.accept(exchange);
@@ -124,6 +205,9 @@ impl Stage {
             self.write_line(text);
             return Ok(());
         }
+        if let Some(number) = self.held.as_ref().map(|held| held.session) {
+            self.enter(number);
+        }
         let exchange = self.held.as_ref().and_then(|held| held.exchange).or(self.session.get);
         let Some(exchange) = exchange else {
             return not_reachable("the client has no stream for messages of the server");
@@ -135,6 +219,9 @@ impl Stage {
     /// Notes that a request has its answer.
     pub(super) fn note_answer(&mut self, request: &Value, answer: &Value) {
         self.session.tokens.remove(&request["id"].to_string());
+        if request["method"] == "tools/list" && answer["result"]["tools"].is_array() {
+            self.has_schema = true;
+        }
         if request["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
@@ -147,6 +234,7 @@ impl Stage {
 
     /// Sends the answer to a request.
     pub(super) fn send_answer(&mut self, message: &Message, answer: &Value) {
+        self.enter(message.session);
         self.note_answer(&message.value, answer);
         let text = answer.to_string();
         let Some(exchange) = message.exchange else {
@@ -175,6 +263,7 @@ impl Stage {
 
     /// Sends the answer to a request whose stream is open.
     pub(super) fn finish_held(&mut self, held: &Message, answer: &Value) {
+        self.enter(held.session);
         self.note_answer(&held.value, answer);
         match held.exchange {
             Some(exchange) => {
@@ -187,6 +276,7 @@ impl Stage {
 
     /// Responds with a status and no body.
     pub(super) fn refuse(&mut self, exchange: u64, status: u16) {
+        self.refusals += usize::from(status == 400);
         self.observed.add(true, &status.to_string());
         self.link.respond(exchange, HttpReply { status, headers: Vec::new(), body: Some(Vec::new()) });
     }
@@ -209,12 +299,14 @@ impl Stage {
         match request.method.as_str() {
             "POST" => {}
             "GET" => {
+                self.enter_named(&request.headers);
                 self.judge_get(&request);
                 return Step::Get(request);
             }
             "DELETE" => {
+                self.enter_named(&request.headers);
                 self.judge_session_headers(&request.headers, "DELETE");
-                self.session.is_deleted = true;
+                self.is_deleted = true;
                 self.refuse(request.exchange, if self.script.is_modern { 405 } else { 200 });
                 return Step::Other;
             }
@@ -229,7 +321,17 @@ impl Stage {
                     self.judge_body(&body);
                 }
                 let exchange = Some(request.exchange);
-                let message = Message { value, text: body, exchange, headers: request.headers };
+                let mut message =
+                    Message { value, text: body, exchange, headers: request.headers, ..Message::default() };
+                if !self.script.is_modern {
+                    if message.method() == "initialize" && message.is_request() && claim(&message.value).is_none() {
+                        self.begin_http_session();
+                    } else {
+                        message.is_stray = !self.enter_named(&message.headers);
+                    }
+                    message.session = self.session.number;
+                    self.session.is_ready |= !message.is_stray && message.method() == INITIALIZED;
+                }
                 self.judge_post(&message);
                 self.take_message(message)
             }

@@ -10,7 +10,7 @@ use serde_json::{Value, json};
 use super::{
     answers::{self, claim},
     link::{Arrival, HttpReply, HttpRequest, Link},
-    session::Session,
+    session::{Others, Session},
 };
 use crate::check::{
     definition::Row,
@@ -22,6 +22,9 @@ use crate::check::{
 /// The most messages and bytes of a client in a check.
 const MAX_MESSAGES: usize = 10_000;
 const MAX_BYTES: usize = 64 << 20;
+
+/// The most characters of the name of a method that are kept.
+const MAX_NAME: usize = 100;
 
 /// How long a client without a message is taken for idle.
 const QUIET: Duration = Duration::from_secs(2);
@@ -40,6 +43,10 @@ pub(super) struct Message {
     /// The exchange over HTTP.
     pub(super) exchange: Option<u64>,
     pub(super) headers: Vec<(String, String)>,
+    /// The session over HTTP.
+    pub(super) session: u64,
+    /// Whether it does not say of which session it is.
+    pub(super) is_stray: bool,
 }
 
 impl Message {
@@ -113,6 +120,12 @@ pub(super) struct Facts {
     /// How the client has ended in that run.
     pub(super) ends: BTreeMap<Era, Option<i32>>,
     pub(super) answers_ping: bool,
+    /// Whether tools are called before they are listed.
+    pub(super) calls_blindly: bool,
+    /// Whether `initialize` is sent to a server of 2026-07-28 that answers all.
+    pub(super) tries_sessions: bool,
+    /// Whether a session is deleted over HTTP.
+    pub(super) deletes: bool,
     /// Why an era is not there.
     pub(super) notes: Vec<String>,
 }
@@ -123,10 +136,22 @@ pub(super) struct Stage {
     pub(super) timeout: Duration,
     pub(super) facts: Facts,
     pub(super) script: Script,
+    /// The session of the last message, or the connection.
     pub(super) session: Session,
+    pub(super) others: Others,
+    /// The responses of the client.
+    pub(super) responses: Vec<Value>,
+    pub(super) is_deleted: bool,
+    /// Whether the client has got the tools.
+    pub(super) has_schema: bool,
+    /// How many requests were refused with 400, and how often the client has closed a connection.
+    pub(super) refusals: usize,
+    pub(super) ends: usize,
     pub(super) observed: Observed,
+    /// The situations that checks need.
+    pub(super) needed: Vec<&'static str>,
     /// Situations that any check has met.
-    pub(super) seen: BTreeSet<(Era, String)>,
+    pub(super) seen: BTreeSet<(Era, &'static str)>,
     /// The rules of the check, and its era.
     pub(super) rules: &'static [&'static str],
     pub(super) era: Era,
@@ -149,7 +174,14 @@ impl Stage {
             facts: Facts::default(),
             script: Script::default(),
             session: Session::default(),
+            others: Others::default(),
+            responses: Vec::new(),
+            is_deleted: false,
+            has_schema: false,
+            refusals: 0,
+            ends: 0,
             observed: Observed::default(),
+            needed: Vec::new(),
             seen: BTreeSet::new(),
             rules: &[],
             era: Era::Legacy,
@@ -184,8 +216,11 @@ impl Stage {
 
     /// Starts the client.
     pub(super) fn start(&mut self) -> Verdict {
-        (self.session, self.held, self.left) = (Session::default(), None, None);
+        self.reset_sessions();
+        (self.held, self.left) = (None, None);
+        (self.is_deleted, self.has_schema, self.refusals, self.ends) = (false, false, 0, 0);
         self.calls.clear();
+        self.responses.clear();
         self.is_starting = true;
         self.link.start().or_else(|error| not_reachable(format!("the client cannot be started: {error}")))
     }
@@ -210,13 +245,14 @@ impl Stage {
 
     /// Notes that a situation has been met.
     pub(super) fn see(&mut self, what: &str) {
-        if self.seen.len() < MAX_MESSAGES {
-            self.seen.insert((self.era, what.to_owned()));
+        // Names that no check needs are those of the client, without a bound.
+        if let Some(name) = self.needed.iter().find(|name| **name == what) {
+            self.seen.insert((self.era, *name));
         }
     }
 
     pub(super) fn has_seen(&self, what: &str) -> bool {
-        self.seen.contains(&(self.era, what.to_owned()))
+        self.seen.iter().any(|(era, name)| *era == self.era && *name == what)
     }
 
     /// Takes what comes next.
@@ -239,13 +275,15 @@ impl Stage {
         }
         match arrival {
             Arrival::Connected => {
-                (self.session, self.held, self.left) = (Session::default(), None, None);
+                self.reset_sessions();
+                (self.held, self.left) = (None, None);
                 Ok(Step::Other)
             }
             Arrival::Line(line) => Ok(self.take_line(&line)),
             Arrival::InputEnd { is_clean } => {
                 self.take_end(is_clean);
                 self.left = Some(self.link.now());
+                self.ends += 1;
                 self.end_server();
                 Ok(Step::Other)
             }
@@ -253,6 +291,7 @@ impl Stage {
                 self.is_starting = false;
                 Ok(self.take_request(request))
             }
+            Arrival::Beyond(why) => not_reachable(why),
             Arrival::Silence if self.left.is_some() => Ok(Step::Ended(Some(0))),
             Arrival::Silence => Ok(Step::Silence),
             Arrival::Ended(code) => Ok(Step::Ended(code)),
@@ -274,7 +313,9 @@ impl Stage {
 
     /// Judges a message and returns it, unless it is a batch, which is answered.
     pub(super) fn take_message(&mut self, message: Message) -> Step {
-        self.judge(&message);
+        if !message.is_stray {
+            self.judge(&message);
+        }
         if let Value::Array(batch) = &message.value {
             self.serve_batch(&message, batch);
             return Step::Other;
@@ -283,7 +324,7 @@ impl Stage {
             return Step::Other;
         }
         if message.is_call() {
-            self.calls.push(message.method().to_owned());
+            self.calls.push(message.method().chars().take(MAX_NAME).collect());
         }
         Step::Message(message)
     }
@@ -292,7 +333,7 @@ impl Stage {
         let requests = batch.iter().filter(|it| it.get("method").is_some() && it.get("id").is_some());
         let answers: Vec<Value> = requests.filter_map(|request| self.answer(request)).collect();
         for response in batch.iter().filter(|it| it.get("method").is_none()) {
-            self.session.add_response(response.clone());
+            self.add_response(response.clone());
         }
         match (answers.is_empty(), message.exchange) {
             (true, Some(exchange)) => self.accept(exchange),
@@ -393,6 +434,9 @@ impl Stage {
     /// Sends a message where one that belongs to no response may be sent.
     pub(super) fn tell(&mut self, message: &Value) -> Verdict {
         let text = message.to_string();
+        if let Some(number) = self.held.as_ref().map(|held| held.session) {
+            self.enter(number);
+        }
         self.judge_own(&text);
         self.tell_text(&text)
     }
@@ -443,26 +487,28 @@ impl Stage {
         if self.held.is_none() {
             return not_reachable("the client neither responds to a ping nor calls a method");
         }
+        self.settle()?;
         self.release();
         self.goes_on_without_ping()
     }
 
     /// Fails unless the client does what it does otherwise after its first answer: another call, or its end.
     pub(super) fn goes_on_without_ping(&mut self) -> Verdict {
-        let calls = self.facts.calls.get(&self.era).map_or(0, Vec::len);
+        // Calls that came before the answer do not show that it was read.
+        let has_more = self.facts.calls.get(&self.era).map_or(0, Vec::len) > self.calls.len();
         let plain = self.facts.ends.get(&self.era).copied();
-        let deadline = self.deadline(if calls > 1 || plain.is_some() { self.timeout } else { self.quiet() });
+        let deadline = self.deadline(if has_more || plain.is_some() { self.timeout } else { self.quiet() });
         match self.wait(deadline, Message::is_call)? {
             Wait::Message(message) => {
                 self.serve(&message);
                 Ok(())
             }
-            Wait::Ended(code) if calls > 1 => failed(format!("the client ends without its other calls{}", exit(code))),
+            Wait::Ended(code) if has_more => failed(format!("the client ends without its other calls{}", exit(code))),
             Wait::Ended(code) if plain.is_some_and(|plain| plain != code) => {
                 failed(format!("the client ends otherwise than without it{}", exit(code)))
             }
             Wait::Ended(_) => Ok(()),
-            Wait::Silence if calls > 1 => failed("the client does not go on"),
+            Wait::Silence if has_more => failed("the client does not go on"),
             Wait::Silence => not_reachable("what the client does next is open"),
         }
     }

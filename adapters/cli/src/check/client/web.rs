@@ -70,6 +70,7 @@ fn stream_answers(stage: &mut Stage) -> Verdict {
         return Ok(());
     }
     stage.hold_next()?;
+    stage.settle()?;
     stage.release();
     if calls == 1 { Ok(()) } else { stage.goes_on_without_ping() }
 }
@@ -91,7 +92,7 @@ fn session_gone(stage: &mut Stage) -> Verdict {
     let mut refused = None;
     loop {
         match stage.step(deadline)? {
-            Step::Message(message) if message.method() == "initialize" => {
+            Step::Message(message) if message.method() == "initialize" && refused.is_some() => {
                 let given = header(&message.headers, "mcp-session-id");
                 ensure(given.is_none(), || "the new initialize has a header Mcp-Session-Id".into())?;
                 stage.serve(&message);
@@ -102,6 +103,7 @@ fn session_gone(stage: &mut Stage) -> Verdict {
                 match message.exchange.filter(|_| message.is_request() && is_gone) {
                     Some(exchange) => {
                         stage.refuse(exchange, 404);
+                        (stage.session.is_gone, stage.session.has_lost) = (true, true);
                         if refused.is_none() {
                             refused = Some(message.method().to_owned());
                             deadline = stage.deadline(stage.timeout);
@@ -123,7 +125,7 @@ fn session_gone(stage: &mut Stage) -> Verdict {
 
 fn delete(stage: &mut Stage) -> Verdict {
     match stage.facts.ends.get(&stage.era) {
-        Some(Some(0)) => ensure(stage.has_seen("session deleted"), || "the client ends without DELETE".into()),
+        Some(Some(0)) => ensure(stage.facts.deletes, || "the client ends without DELETE".into()),
         _ => not_reachable("the client does not end by itself"),
     }
 }
@@ -161,6 +163,7 @@ fn sse_parsing(stage: &mut Stage) -> Verdict {
 /// Answers the call that is kept, as no server would write it.
 pub(super) fn answer_unusually(stage: &mut Stage) -> Verdict {
     let exchange = held_exchange(stage)?;
+    stage.settle()?;
     let Some(held) = stage.held.take() else { return Ok(()) };
     if let Some(answer) = stage.answer(&held.value) {
         stage.note_answer(&held.value, &answer);
@@ -184,6 +187,7 @@ fn resume(stage: &mut Stage) -> Result<Option<(HttpRequest, Duration)>, Outcome>
     stage.stream_bytes(exchange, &format!("id: {LAST_EVENT}\nretry: {}\ndata: \n\n", RETRY.as_millis()));
     let start: Instant = stage.link.now();
     stage.link.finish(exchange);
+    stage.session.has_lost = true;
     let deadline = stage.deadline(stage.timeout.max(RETRY * 3));
     loop {
         match stage.step(deadline)? {
@@ -204,6 +208,7 @@ fn resumption(stage: &mut Stage) -> Verdict {
         return failed(format!("there is no GET with Last-Event-ID: {LAST_EVENT}"));
     };
     stage.open_stream(request.exchange);
+    stage.settle()?;
     // The answer comes on the stream that resumes the first one.
     if let Some(held) = &mut stage.held {
         held.exchange = Some(request.exchange);

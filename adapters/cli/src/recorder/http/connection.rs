@@ -1,5 +1,5 @@
-//! A connection of a client, and the one to the server that belongs to it. One thread forwards requests, and another one
-//! responses, so each side can end the exchange at any time.
+//! A connection of a client, and the one to the server that belongs to it. One thread forwards requests, and another
+//! one responses, so each side can end the exchange at any time.
 
 use std::{
     collections::VecDeque,

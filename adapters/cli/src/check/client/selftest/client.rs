@@ -53,6 +53,8 @@ pub(super) struct Client {
     tool: String,
     capabilities: Value,
     listens: bool,
+    /// Whether the transport opens another connection.
+    pub(super) reconnects: bool,
 }
 
 impl Client {
@@ -71,6 +73,7 @@ impl Client {
             tool: "echo".to_owned(),
             capabilities: Value::Null,
             listens: false,
+            reconnects: false,
         }
     }
 
@@ -98,6 +101,9 @@ impl Client {
 
     pub(super) fn initialize(&mut self) {
         (self.version, self.is_ready) = (None, false);
+        if self.has("session per call") || self.has("ids begin again") {
+            self.next = 0;
+        }
         let capabilities = match self.profile {
             Profile::Full | Profile::Sessions => {
                 json!({"roots": {"listChanged": true}, "sampling": {}, "elicitation": {}})
@@ -125,7 +131,8 @@ impl Client {
         let is_again = self.has("same id") && self.next > 2;
         self.next += u64::from(!is_again);
         if self.is_modern() {
-            let capabilities = json!({"elicitation": {}});
+            let has_forms = !self.has("forms in discovery") || method == "server/discover";
+            let capabilities = if has_forms { json!({"elicitation": {}}) } else { json!({}) };
             params["_meta"] = json!({
                 format!("{META}protocolVersion"): MODERN,
                 format!("{META}clientCapabilities"): capabilities,
@@ -140,6 +147,17 @@ impl Client {
         let message = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params});
         self.pending = Some(message.clone());
         self.send(message);
+        if method == "tools/list" && self.has("pipelines") {
+            let mut early = self.pending.clone().unwrap_or_default();
+            early["id"] = json!(format!("early-call-{}", self.next));
+            early["method"] = json!("tools/call");
+            early["params"]["name"] = json!("echo");
+            early["params"]["arguments"] = json!({"message": "early"});
+            if let Some(meta) = early["params"]["_meta"].as_object_mut() {
+                meta.remove("progressToken");
+            }
+            self.send(early);
+        }
     }
 
     fn notify(&mut self, method: &str, params: Value) {
@@ -204,7 +222,7 @@ impl Client {
         }
         match (message["method"].as_str(), message.get("id")) {
             (Some(method), Some(id)) => self.take_request(method, id, &message["params"]),
-            (Some(method), None) => self.take_notification(method),
+            (Some(method), None) => self.take_notification(method, &message["params"]),
             (None, Some(id)) => {
                 let pending = self.pending.clone().filter(|pending| pending["id"] == *id);
                 match pending {
@@ -226,9 +244,10 @@ impl Client {
         self.pending = None;
     }
 
-    fn take_notification(&mut self, method: &str) {
+    fn take_notification(&mut self, method: &str, params: &Value) {
         let is_strict = match method {
             "notifications/mcp-check/unknown" => self.has("strict notifications"),
+            "notifications/progress" if self.has("strict bad progress") => !params["progress"].is_number(),
             "notifications/progress" => self.has("strict progress"),
             "notifications/cancelled" => self.has("strict cancellations"),
             "notifications/tools/list_changed" => self.has("strict changes"),
@@ -269,7 +288,12 @@ impl Client {
                 return;
             }
         };
-        let _ = params;
+        if let Some(token) = params["_meta"].get("progressToken") {
+            let values = if self.has("shrinking progress") { [2, 1] } else { [1, 2] };
+            for value in values.into_iter().filter(|_| declares) {
+                self.notify("notifications/progress", json!({"progressToken": token, "progress": value}));
+            }
+        }
         self.send(json!({"jsonrpc": "2.0", "id": id, "result": result}));
     }
 
@@ -284,7 +308,8 @@ impl Client {
                 if self.has("trims cursors") {
                     cursor = json!(cursor.as_str().unwrap_or_default().trim());
                 }
-                if cursor == "" && self.has("empty cursors end") {
+                let is_cut = request["params"].get("cursor").is_some() && self.has("two pages");
+                if cursor == "" && self.has("empty cursors end") || is_cut {
                     return self.advance();
                 }
                 // A server of a test has no end.
@@ -314,6 +339,9 @@ impl Client {
 
     fn advance(&mut self) {
         self.call += 1;
+        if self.has("session per call") && !self.is_modern() && self.call < CALLS.len() {
+            return self.initialize();
+        }
         self.continue_calls();
     }
 
@@ -328,6 +356,9 @@ impl Client {
     fn unsupported(&mut self, _: &Value) {
         if self.has("falls back blindly") {
             return self.initialize();
+        }
+        if self.has("waits after refusals") {
+            return;
         }
         if self.has("tries again") && self.next < 20 {
             return self.request("server/discover", json!({}));
@@ -366,6 +397,10 @@ impl Client {
         let version = answer["result"]["protocolVersion"].as_str().unwrap_or_default().to_owned();
         let is_closed = answer["result"]["capabilities"].get("checks").is_some() && self.has("closed capabilities");
         let is_known = LEGACY.contains(&version.as_str()) || self.has("any revision");
+        if !is_known && self.has("reconnects") {
+            self.reconnects = true;
+            return;
+        }
         if !is_known || is_closed {
             return self.fail();
         }

@@ -191,9 +191,11 @@ const LEGACY: &[Fault] = &[
         }
     }),
     flag("unknown-notification", Stdio, Sessions, "answers notifications").also(&["batch"]),
-    flag("unknown-notification", Http, Sessions, "strict notifications"),
+    flag("unknown-notification", Http, Sessions, "answers notifications").also(&["batch"]),
     flag("bad-notification", Stdio, Sessions, "answers bad notifications").also(&["unknown-progress"]),
-    flag("unknown-progress", Http, Sessions, "strict progress").also(&["bad-notification"]),
+    flag("unknown-notification-end", Http, Sessions, "strict notifications"),
+    flag("bad-notification-end", Http, Sessions, "strict bad progress"),
+    flag("unknown-progress", Http, Sessions, "strict progress").also(&["bad-notification-end"]),
     flag("cancel-unknown", Stdio, Sessions, "strict cancellations"),
     flag("list-changed", Http, Sessions, "strict changes"),
     flag("error-without-id", Stdio, Sessions, "strict errors").also(&["parse-error"]),
@@ -265,6 +267,7 @@ const LEGACY: &[Fault] = &[
             *message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         }
     }),
+    flag("progress", Stdio, Sessions, "shrinking progress"),
     out("progress-token", Stdio, Sessions, fraction_as_token),
     out("tool-params", Stdio, Sessions, no_tool_name),
     out("prompt-params", Stdio, Sessions, number_for_prompt),
@@ -280,7 +283,7 @@ const LEGACY: &[Fault] = &[
             request.body = b"no JSON".to_vec();
         }
     }),
-    out("http-body-single", Http, Sessions, batch_of_one).also(&["no-batches"]),
+    out("http-body", Http, Sessions, batch_of_one).also(&["no-batches"]),
     web("http-get-accept", Sessions, |_, request| {
         if request.method == "GET" {
             set(request, "Accept", Some("*/*"));
@@ -346,9 +349,9 @@ const MODERN: &[Fault] = &[
         }
     }),
     out("input-responses", Http, Full, |message| {
-        if message["params"]["inputResponses"]["first"].is_object() {
-            let result = message["params"]["inputResponses"]["first"].take();
-            message["params"]["inputResponses"]["first"] = json!({"result": result});
+        let responses = message["params"].get_mut("inputResponses").and_then(Value::as_object_mut);
+        if let Some(response) = responses.and_then(|all| all.values_mut().next()) {
+            *response = json!({"result": response.take()});
         }
     }),
     flag("modern-http-stream", Http, Full, "no comments").also(&["modern-sse-parsing"]),
@@ -412,9 +415,7 @@ const MODERN: &[Fault] = &[
         if is_last(message) {
             request.body = b"no JSON".to_vec();
         }
-    })
-    // The status is that of a server with sessions.
-    .also(&["http-error-status"]),
+    }),
     web("modern-http-version", Full, |message, request| {
         if is_last(message) {
             set(request, "MCP-Protocol-Version", None);

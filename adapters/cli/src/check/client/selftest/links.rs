@@ -42,12 +42,14 @@ pub(super) struct Memory {
     clock: Clock,
     arrivals: VecDeque<Arrival>,
     buffer: Vec<u8>,
+    /// How often the client has opened another connection.
+    attempts: usize,
 }
 
 impl Memory {
     pub(super) fn new(profile: Profile, spoil: Spoil) -> Self {
         let client = Client::new(profile, spoil);
-        Self { client, clock: Clock::new(), arrivals: VecDeque::new(), buffer: Vec::new() }
+        Self { client, clock: Clock::new(), arrivals: VecDeque::new(), buffer: Vec::new(), attempts: 0 }
     }
 
     fn flush(&mut self) {
@@ -59,6 +61,12 @@ impl Memory {
             }
             let text = message.as_str().map_or_else(|| message.to_string(), str::to_owned);
             self.arrivals.push_back(Arrival::Line(text.into_bytes()));
+        }
+        if self.client.reconnects && self.attempts < 3 {
+            self.attempts += 1;
+            self.arrivals.extend([Arrival::InputEnd { is_clean: true }, Arrival::Connected]);
+            self.client.start();
+            return self.flush();
         }
         if self.client.is_done && !self.clock.ended {
             self.clock.ended = true;
@@ -77,7 +85,7 @@ impl Link for Memory {
     fn start(&mut self) -> io::Result<()> {
         self.arrivals.clear();
         self.buffer.clear();
-        self.clock.ended = false;
+        (self.clock.ended, self.attempts) = (false, 0);
         self.client.start();
         self.arrivals.push_back(Arrival::Connected);
         self.flush();
@@ -185,7 +193,8 @@ impl Web {
             if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
                 add("Mcp-Name", &header_value(name));
             }
-            if let Some(text) = params["arguments"]["message"].as_str() {
+            let is_listed = !message["id"].as_str().is_some_and(|id| id.starts_with("early-call"));
+            if let Some(text) = params["arguments"]["message"].as_str().filter(|_| is_listed) {
                 add("Mcp-Param-Message", &header_value(text));
             }
         } else if message["method"] != "initialize" {
@@ -234,6 +243,23 @@ impl Web {
             Ok(message) if !self.clock.ended => self.client.receive(&message),
             _ => {}
         }
+    }
+}
+
+impl Web {
+    /// Gives the exchanges other numbers than those of another client.
+    pub(super) fn count_from(mut self, number: u64) -> Self {
+        self.next = number;
+        self
+    }
+
+    /// Returns what comes next without time, except the end.
+    pub(super) fn pop(&mut self) -> Option<Arrival> {
+        self.arrivals.pop_front().filter(|arrival| !matches!(arrival, Arrival::Ended(_)))
+    }
+
+    pub(super) const fn has_ended(&self) -> bool {
+        self.clock.ended
     }
 }
 

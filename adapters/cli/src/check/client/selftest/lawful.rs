@@ -1,0 +1,243 @@
+//! Clients that do what they may do, so that no check may accuse them.
+
+use std::{
+    io,
+    time::{Duration, Instant},
+};
+
+use serde_json::json;
+
+use super::{
+    Memory, TIMEOUT, Web,
+    client::Profile,
+    faults::{Place, Spoil},
+    found, judge, tolerated,
+};
+use crate::check::{
+    client::{
+        link::{Arrival, HttpReply, Link},
+        run::{reach, run},
+        stage::Stage,
+    },
+    era::Era,
+    run::Finding,
+};
+
+/// A program with two clients at once, each with its own session and the same ids.
+struct Twins {
+    webs: [Web; 2],
+    turn: usize,
+}
+
+impl Twins {
+    fn new(profile: Profile) -> Self {
+        let web = |number| Web::new(profile, Spoil::Nothing).count_from(number);
+        Self { webs: [web(0), web(1_000_000)], turn: 0 }
+    }
+
+    fn of(&mut self, exchange: u64) -> &mut Web {
+        &mut self.webs[usize::from(exchange > 1_000_000)]
+    }
+}
+
+impl Link for Twins {
+    fn is_http(&self) -> bool {
+        true
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        self.webs.iter_mut().try_for_each(Link::start)
+    }
+
+    fn stop(&mut self) {}
+
+    fn now(&self) -> Instant {
+        self.webs.iter().map(Link::now).max().unwrap_or_else(Instant::now)
+    }
+
+    fn next(&mut self, timeout: Duration) -> Arrival {
+        self.turn += 1;
+        for at in [self.turn % 2, (self.turn + 1) % 2] {
+            if let Some(arrival) = self.webs[at].pop() {
+                return arrival;
+            }
+        }
+        match self.webs.iter_mut().find(|web| !web.has_ended()) {
+            Some(web) => web.next(timeout),
+            None => self.webs[0].next(timeout),
+        }
+    }
+
+    fn write(&mut self, _: &[u8]) -> io::Result<()> {
+        Ok(())
+    }
+
+    fn end_server(&mut self) {}
+
+    fn respond(&mut self, exchange: u64, reply: HttpReply) {
+        self.of(exchange).respond(exchange, reply);
+    }
+
+    fn stream(&mut self, exchange: u64, bytes: &[u8]) {
+        self.of(exchange).stream(exchange, bytes);
+    }
+
+    fn finish(&mut self, exchange: u64) {
+        self.of(exchange).finish(exchange);
+    }
+}
+
+#[test]
+fn two_clients_of_a_program_are_kept_apart() {
+    for profile in [Profile::Sessions, Profile::Full] {
+        let mut stage = Stage::new(Box::new(Twins::new(profile)), TIMEOUT);
+        reach(&mut stage);
+        let findings = run(&mut stage, &[Era::Modern, Era::Legacy], &[], |_| {});
+        let found = found(&findings);
+        let why: Vec<_> = findings.iter().filter(|it| found.contains(it.check.id)).collect();
+        assert!(why.is_empty(), "{profile:?}: {why:#?}");
+        assert!(findings.iter().filter(|it| it.word() == "passed").count() > 25, "{findings:#?}");
+    }
+}
+
+#[test]
+fn ids_begin_again_with_a_session() {
+    for flag in ["session per call", "ids begin again"] {
+        tolerated(Place::Http, Profile::Sessions, Spoil::Flag(flag));
+    }
+}
+
+/// Returns the outcome of a check.
+fn word(findings: &[Finding], check: &str) -> &'static str {
+    findings.iter().find(|it| it.check.id == check).expect("the check").word()
+}
+
+#[test]
+fn clients_may_try_again_after_an_unsupported_revision() {
+    tolerated(Place::Stdio, Profile::Sessions, Spoil::Flag("reconnects"));
+}
+
+#[test]
+fn calls_may_overlap() {
+    for place in [Place::Stdio, Place::Http] {
+        for profile in [Profile::Sessions, Profile::Full] {
+            tolerated(place, profile, Spoil::Flag("pipelines"));
+        }
+    }
+    // A call that comes before the answer does not show that the answer was read.
+    let findings = judge(Place::Http, Profile::Full, Spoil::Flag("pipelines"), &[Era::Modern]);
+    assert_eq!(word(&findings, "modern-http-param"), "not reachable");
+}
+
+#[test]
+fn pages_may_be_limited() {
+    tolerated(Place::Stdio, Profile::Full, Spoil::Flag("two pages"));
+    let findings = judge(Place::Stdio, Profile::Full, Spoil::Flag("two pages"), &[Era::Modern]);
+    assert_eq!(word(&findings, "modern-empty-cursor"), "not reachable");
+}
+
+#[test]
+fn capabilities_are_those_of_the_request() {
+    tolerated(Place::Http, Profile::Full, Spoil::Flag("forms in discovery"));
+    let findings = judge(Place::Http, Profile::Full, Spoil::Flag("forms in discovery"), &[Era::Modern]);
+    assert_eq!(word(&findings, "input-responses"), "not applicable");
+    assert_eq!(word(&findings, "state-echo"), "passed");
+}
+
+#[test]
+fn handshakes_may_have_more_than_the_tables_say() {
+    // A revision that is newer than all, and capabilities that the rules do not name.
+    for place in [Place::Stdio, Place::Http] {
+        tolerated(
+            place,
+            Profile::Sessions,
+            Spoil::Out(|message| {
+                if message["method"] == "initialize" {
+                    message["params"]["protocolVersion"] = json!("2027-01-01");
+                    message["params"]["capabilities"]["experimental"] = json!({"a": 1});
+                    message["params"]["capabilities"]["extensions"] = json!({"a": 1});
+                }
+            }),
+        );
+    }
+}
+
+#[test]
+fn list_headers_may_have_several_lines() {
+    tolerated(
+        Place::Http,
+        Profile::Full,
+        Spoil::Http(|_, request| {
+            if request.method == "POST" {
+                request.headers.retain(|(name, _)| name != "Accept");
+                for value in ["application/json", "text/event-stream"] {
+                    request.headers.push(("Accept".to_owned(), value.to_owned()));
+                }
+            }
+        }),
+    );
+}
+
+#[test]
+fn messages_over_http_may_overtake_each_other() {
+    // The cancellation comes before its request.
+    tolerated(
+        Place::Http,
+        Profile::Sessions,
+        Spoil::Out(|message| {
+            if message["method"] == "notifications/cancelled" {
+                message["params"]["requestId"] = json!(4242);
+            }
+        }),
+    );
+}
+
+#[test]
+fn progress_over_http_may_overtake_itself() {
+    tolerated(Place::Http, Profile::Sessions, Spoil::Flag("shrinking progress"));
+}
+
+/// A client that writes without an end, and takes no time for it.
+struct Burst(Memory);
+
+impl Link for Burst {
+    fn is_http(&self) -> bool {
+        false
+    }
+
+    fn start(&mut self) -> io::Result<()> {
+        self.0.start()
+    }
+
+    fn stop(&mut self) {}
+
+    fn now(&self) -> Instant {
+        self.0.now()
+    }
+
+    fn next(&mut self, _: Duration) -> Arrival {
+        match self.0.next(Duration::ZERO) {
+            Arrival::Silence => Arrival::Line(br#"{"jsonrpc":"2.0","method":"notifications/flood"}"#.to_vec()),
+            other => other,
+        }
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.0.write(bytes)
+    }
+
+    fn end_server(&mut self) {}
+    fn respond(&mut self, _: u64, _: HttpReply) {}
+    fn stream(&mut self, _: u64, _: &[u8]) {}
+    fn finish(&mut self, _: u64) {}
+}
+
+#[test]
+fn bursts_end_a_check() {
+    let memory = Memory::new(Profile::Quiet, Spoil::Flag("no pings"));
+    let mut stage = Stage::new(Box::new(Burst(memory)), Duration::from_millis(200));
+    reach(&mut stage);
+    assert!(stage.facts.notes.iter().any(|note| note.contains("more than 10000 messages")), "{:?}", stage.facts.notes);
+    // Names that no check asks for are not kept.
+    assert!(stage.seen.iter().all(|(_, name)| stage.needed.contains(name)), "{:?}", stage.seen);
+}
