@@ -196,7 +196,7 @@ mod tests {
     }
 
     #[test]
-    fn only_the_address_of_the_first_event_is_rewritten_in_chunks_of_any_size() {
+    fn rewrites_the_first_address_in_chunks_of_any_size() {
         let rows = [
             ("event: endpoint\ndata: http://server:80/m?a=1\n\n", "event: endpoint\ndata: http://own:1/m?a=1\n\n"),
             (
