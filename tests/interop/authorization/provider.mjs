@@ -69,7 +69,7 @@ const provider = new Provider(issuer, {
 
 provider.on('registration_create.success', () => counts.registrations++);
 provider.on('authorization.success', () => counts.authorizations++);
-provider.on('revocation.success', () => counts.revocations++);
+provider.on('refresh_token.destroyed', () => counts.revocations++);
 provider.on('grant.success', ({ oidc }) => {
   const kinds = { authorization_code: 'codes', refresh_token: 'refreshes', client_credentials: 'credentials' };
   counts[kinds[oidc.params.grant_type]]++;
