@@ -9,7 +9,7 @@ use serde_json::Value;
 
 use crate::mutant::Mutant;
 use crate::plant::{self, CHOICE, FEATURES};
-use crate::trial::{ALL, Programs};
+use crate::trial::{PROGRAMS, Program};
 
 /// The sources that are changed, and their packages.
 const CRATES: [(&str, &str); 3] =
@@ -20,8 +20,9 @@ const TESTED: &str = "mcp-service/testing,mcp-service/tracing,mcp-service/log-la
                       mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,\
                       mcp-driver/signing";
 
-/// The features of the adapter whose tests run the driver.
-const ADAPTER: &str = "mcp-tokio/jwt,mcp-tokio/signing,mcp-tokio/tls,mcp-tokio/testing";
+/// The features of the adapters whose tests run the driver.
+const ADAPTERS: &str = "mcp-tokio/jwt,mcp-tokio/signing,mcp-tokio/tls,mcp-tokio/testing,mcp-tokio/openapi,\
+                        mcp-blocking/jwt,mcp-blocking/signing,mcp-blocking/tls,mcp-blocking/testing";
 
 /// The result of building mutants together.
 pub(crate) struct Planted<'a> {
@@ -157,16 +158,16 @@ impl Clone {
         Ok(accused)
     }
 
-    /// Builds the tests. Returns the path of each program.
-    pub(crate) fn programs(&self) -> io::Result<Programs> {
-        let features = [TESTED, ADAPTER].join(",");
+    /// Builds the tests.
+    pub(crate) fn programs(&self) -> io::Result<Vec<Program>> {
+        let features = [TESTED, ADAPTERS].join(",");
         let mut arguments = vec!["test", "--quiet", "--no-run", "--lib", "--features", &features];
-        arguments.extend(["-p", "mcp-tests", "-p", "mcp-tokio"]);
-        arguments.extend(CRATES.iter().flat_map(|(_, package)| ["-p", package]));
-        let names: BTreeSet<_> = ALL.iter().filter_map(|(name, _)| Some(name.split_once('/')?.1)).collect();
+        let packages: BTreeSet<_> = PROGRAMS.iter().filter_map(|name| name.split('/').next()).collect();
+        arguments.extend(packages.into_iter().flat_map(|package| ["-p", package]));
+        let names: BTreeSet<_> = PROGRAMS.iter().filter_map(|name| Some(name.split_once('/')?.1)).collect();
         arguments.extend(names.into_iter().flat_map(|name| ["--test", name]));
         let messages = self.cargo(&arguments)?;
-        let program = |name: &str| {
+        let program = |name: &'static str| {
             let (package, test) = name.split_once('/').map_or((name, None), |(package, test)| (package, Some(test)));
             let target = test.map_or_else(|| package.replace('-', "_"), str::to_owned);
             let marker = format!("#{package}@");
@@ -174,11 +175,12 @@ impl Clone {
                 message["target"]["name"] == target.as_str()
                     && message["profile"]["test"] == true
                     && message["package_id"].as_str().is_some_and(|id| id.contains(&marker))
-            });
-            of.and_then(|message| message["executable"].as_str()).map(PathBuf::from)
+            })?;
+            let folder = Path::new(of["manifest_path"].as_str()?).parent()?.to_owned();
+            Some(Program { name, path: of["executable"].as_str()?.into(), folder })
         };
-        let found = ALL.iter().map(|(name, _)| Some((*name, program(name)?))).collect::<Option<_>>();
-        found.ok_or_else(|| io::Error::other("the tests have not been built"))
+        let missing = |name| io::Error::other(format!("{name} has not been built"));
+        PROGRAMS.iter().map(|name| program(name).ok_or_else(|| missing(name))).collect()
     }
 
     /// Returns the output of cargo.

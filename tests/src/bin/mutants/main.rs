@@ -12,6 +12,7 @@
 mod build;
 mod mutant;
 mod plant;
+mod reach;
 mod trial;
 
 use std::collections::BTreeMap;
@@ -23,7 +24,8 @@ use std::{env, fs};
 
 use crate::build::{Clone, Planted};
 use crate::mutant::Mutant;
-use crate::trial::{ALL, QUICK, Verdict};
+use crate::reach::Reach;
+use crate::trial::{Verdict, print};
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
@@ -57,6 +59,9 @@ fn arguments() -> Option<Arguments> {
 
 fn run(arguments: &Arguments) -> io::Result<()> {
     let Arguments { clone, out, seed, take, skip } = arguments;
+    if *take > plant::MOST {
+        return Err(io::Error::other(format!("a build has at most {} mutants", plant::MOST)));
+    }
     let mutants = mutant::sample(mutant::read(&out.join("list.json"))?, *seed, *skip, *take);
     let mut verdicts = Verdicts::open(out.join("verdicts.csv"))?;
 
@@ -74,27 +79,15 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     }
     print(&format!("{} mutants in one build", fit.len()));
     let programs = clone.programs()?;
-    if let Some(name) = trial::unknown_slow_test(&programs)? {
-        return Err(io::Error::other(format!("no test has the name {name}")));
-    }
-    let (judged, mut open): (Vec<_>, _) =
-        fit.into_iter().partition(|(_, mutant)| verdicts.known.contains_key(&mutant.name));
-    print(&format!("{} of them are judged", judged.len()));
-    for round in [&QUICK[..], &ALL[..]] {
-        if let Some(program) = trial::killer(&programs, round, "", 0)? {
-            return Err(io::Error::other(format!("without a mutant, {program} fails")));
+    let reach = Reach::record(&programs, &out.join(format!("reached-{seed}-{skip}-{take}.csv")))?;
+    for (number, mutant) in fit {
+        if verdicts.known.contains_key(&mutant.name) {
+            continue;
         }
-        for (number, mutant) in std::mem::take(&mut open) {
-            match trial::killer(&programs, round, build::package(mutant), number)? {
-                Some(program) => verdicts.add(mutant, Verdict::Caught(program))?,
-                None if round != ALL => {
-                    print(&format!("not caught yet: {}", mutant.name));
-                    open.push((number, mutant));
-                }
-                // A mutant of a function that the compiler runs was not tried.
-                None if clone.is_const(mutant) => verdicts.add(mutant, Verdict::Alone)?,
-                None => verdicts.add(mutant, Verdict::Survived)?,
-            }
+        match trial::verdict(&programs, &reach, build::package(mutant), number)? {
+            // A mutant of a function that the compiler runs was not tried.
+            Verdict::Survived if clone.is_const(mutant) => verdicts.add(mutant, Verdict::Alone)?,
+            verdict => verdicts.add(mutant, verdict)?,
         }
     }
     let of = |mutant: &&Mutant| verdicts.known.get(&mutant.name).is_some_and(|verdict| verdict == "alone");
@@ -140,8 +133,4 @@ impl Verdicts {
         self.known.insert(mutant.name.clone(), verdict.to_string());
         Ok(())
     }
-}
-
-fn print(text: &str) {
-    let _ = writeln!(io::stdout(), "{text}");
 }

@@ -8,20 +8,37 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use crate::mutant::{Mutant, Place};
 
 /// The function that selects the active mutant: the number in the variable `MUTANT`, or none. Code that the compiler
-/// runs has none.
+/// runs has none. If the variable `MUTANT_REACHED` names a file, the function appends to it the numbers of each function
+/// that runs, once per process.
 pub(crate) const CHOICE: &str = r#"
-pub(crate) const fn mutant() -> u32 {
-    fn chosen() -> u32 {
+pub(crate) const fn mutant(here: &'static [u32]) -> u32 {
+    fn chosen(here: &'static [u32]) -> u32 {
         extern crate std;
-        static CHOSEN: std::sync::OnceLock<u32> = std::sync::OnceLock::new();
-        *CHOSEN.get_or_init(|| std::env::var("MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0))
+        use std::io::Write as _;
+        static CHOSEN: std::sync::OnceLock<(u32, Option<std::ffi::OsString>)> = std::sync::OnceLock::new();
+        static REACHED: [std::sync::atomic::AtomicBool; 4096] = [const { std::sync::atomic::AtomicBool::new(false) }; 4096];
+        let (number, reached) = CHOSEN.get_or_init(|| {
+            let number = std::env::var("MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
+            (number, std::env::var_os("MUTANT_REACHED"))
+        });
+        if let Some(path) = reached {
+            if !REACHED[here[0] as usize].swap(true, std::sync::atomic::Ordering::Relaxed) {
+                let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a file");
+                let text: std::string::String = here.iter().map(|number| std::format!("{number}\n")).collect();
+                file.write_all(text.as_bytes()).expect("written lines");
+            }
+        }
+        *number
     }
-    const fn none() -> u32 {
+    const fn none(_: &'static [u32]) -> u32 {
         0
     }
-    core::intrinsics::const_eval_select((), none, chosen)
+    core::intrinsics::const_eval_select((here,), none, chosen)
 }
 "#;
+
+/// The number of mutants that fit into one build, by the length of the table in [`CHOICE`].
+pub(crate) const MOST: usize = 4095;
 
 /// The attributes that [`CHOICE`] requires at the start of the crate.
 pub(crate) const FEATURES: &str = "#![feature(core_intrinsics, const_eval_select)]\n#![allow(internal_features)]\n";
@@ -56,9 +73,9 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
         planted.push_str(&text[done..body.start]);
         // The original is the first copy, so that the compiler reports errors in the other copies.
         let original = &text[body.clone()];
-        let others = numbers.join(" | ");
+        let (list, others) = (numbers.join(", "), numbers.join(" | "));
         planted.push_str(&format!(
-            "\nmatch crate::mutant() {{\n{MARK}0*/ mutant_ if !matches!(mutant_, {others}) => {{{original}\n}}\n"
+            "\nmatch crate::mutant(&[{list}]) {{\n{MARK}0*/ mutant_ if !matches!(mutant_, {others}) => {{{original}\n}}\n"
         ));
         for (number, mutant) in here {
             let span = range(mutant.span);

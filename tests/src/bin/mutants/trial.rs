@@ -1,68 +1,62 @@
-//! Runs the tests on one mutant until one of them fails.
+//! Runs the tests that reach a mutant until one of them fails.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::time::Duration;
 use std::{fmt, io};
 
-/// A test program, and its limit of processor time in seconds, far above its need. The limit is processor time, because
-/// a mutant that does not end has to fail on a busy machine too. The program is a package, for the unit tests of its
-/// library, or a package and one of its tests.
-pub(crate) type Limited = (&'static str, u32);
+use crate::reach::{Reach, Test};
 
-/// The tests that run first, without those that are [`SLOW`]: some seconds for all of them.
-pub(crate) const QUICK: [Limited; 6] = [
-    ("mcp-tests/modern", 10),
-    ("mcp-proto", 40),
-    ("mcp-tests/protocol", 20),
-    ("mcp-tests/http", 40),
-    ("mcp-service", 90),
-    ("mcp-driver", 30),
+/// The test programs: the unit tests of a package, or a package and one of its tests. Left out are tests that read the
+/// sources, that build programs, or that have a harness of their own.
+pub(crate) const PROGRAMS: &[&str] = &[
+    "mcp-proto",
+    "mcp-service",
+    "mcp-driver",
+    "mcp-blocking",
+    "mcp-tests/bounds",
+    "mcp-tests/explore",
+    "mcp-tests/hostile",
+    "mcp-tests/http",
+    "mcp-tests/invariants",
+    "mcp-tests/memory",
+    "mcp-tests/model",
+    "mcp-tests/modern",
+    "mcp-tests/protocol",
+    "mcp-tests/schema",
+    "mcp-tests/sessions",
+    "mcp-tests/simulate",
+    "mcp-service/call_spans",
+    "mcp-service/layers",
+    "mcp-service/log_layer",
+    "mcp-service/macros",
+    "mcp-service/mount",
+    "mcp-service/proxy",
+    "mcp-service/state",
+    "mcp-service/testing",
+    "mcp-service/tracing",
+    "mcp-service/typed",
+    "mcp-service/weather",
+    "mcp-tokio/authorization",
+    "mcp-tokio/connections",
+    "mcp-tokio/http",
+    "mcp-tokio/named_pipe",
+    "mcp-tokio/openapi",
+    "mcp-blocking/authorization",
+    "mcp-blocking/callers",
+    "mcp-blocking/http",
+    "mcp-blocking/streams",
+    "mcp-blocking/threads",
 ];
 
-/// All tests, for mutants that pass the first ones. Those of an adapter run the driver with real sockets and processes.
-pub(crate) const ALL: [Limited; 19] = [
-    ("mcp-tests/protocol", 100),
-    ("mcp-proto", 100),
-    ("mcp-tests/modern", 50),
-    ("mcp-tests/http", 50),
-    ("mcp-service", 200),
-    ("mcp-driver", 100),
-    ("mcp-service/mount", 50),
-    ("mcp-service/proxy", 50),
-    ("mcp-service/typed", 50),
-    ("mcp-service/testing", 50),
-    ("mcp-service/layers", 50),
-    ("mcp-service/state", 50),
-    ("mcp-service/weather", 50),
-    ("mcp-tokio/connections", 100),
-    ("mcp-tokio/http", 100),
-    ("mcp-tokio/authorization", 100),
-    ("mcp-tests/memory", 100),
-    ("mcp-tests/model", 300),
-    ("mcp-tests/invariants", 300),
-];
+/// The packages whose tests use sockets, threads and processes. A mutant counts as caught by them if they fail twice.
+const REAL: [&str; 2] = ["mcp-tokio", "mcp-blocking"];
 
-/// The time limit of a test program in seconds, for mutants that wait without end and use no processor.
-const WAIT: &str = "900";
+/// The exit status of `timeout` for a program that it ended.
+pub(crate) const TIMED_OUT: i32 = 124;
 
-/// Parts of the names of tests that take a second or more. A run fails if there is no such test.
-pub(crate) const SLOW: [&str; 15] = [
-    "calls_over_the_limit_are_queued",
-    "a_paused_reader_receives_every_response",
-    "replayed_messages_are_counted",
-    "streams_of_cancelled_requests_are_removed",
-    "subscriptions_count_their_retained_bytes",
-    "two_processes_recover_from_a_failure_at_every_step",
-    "sign_out_at_any_step_is_not_lost",
-    "default_list_serves_a_thousand_principals",
-    "pattern_cost_is_states_times_text_length",
-    "results_delivered_to_waiters_can_be_evicted",
-    "session_task_arguments_are_bounded",
-    "session_task_results_are_bounded",
-    "subscriptions_are_bounded_in_bytes",
-    "framing_ignores_cuts_and_blank_lines",
-    "no_order_yields_a_second_response",
-];
+/// Tests that take less time run before all others.
+const FAST: Duration = Duration::from_millis(300);
 
 /// The memory limit in kilobytes, for mutants that allocate without end.
 const MEMORY: u32 = 4 << 20;
@@ -90,59 +84,100 @@ impl fmt::Display for Verdict {
     }
 }
 
-/// The programs of a build, by name.
-pub(crate) type Programs = Vec<(&'static str, PathBuf)>;
+/// A test program of a build.
+#[derive(Clone, Debug)]
+pub(crate) struct Program {
+    /// Its entry in [`PROGRAMS`].
+    pub(crate) name: &'static str,
+    pub(crate) path: PathBuf,
+    /// The folder of its package.
+    pub(crate) folder: PathBuf,
+}
 
-/// Returns the first program of a round that fails with this mutant. Number 0 is none. The programs of the package of
-/// the mutant run first, because they find most of its mutants.
-pub(crate) fn killer(
-    programs: &Programs,
-    round: &[Limited],
-    package: &str,
-    number: u32,
-) -> io::Result<Option<&'static str>> {
-    let skipped = if round == QUICK { &SLOW[..] } else { &[] };
-    let mut ordered = round.to_vec();
-    ordered.sort_by_key(|(name, _)| name.split('/').next() != Some(package));
-    for (name, seconds) in ordered {
-        let Some((_, program)) = programs.iter().find(|(other, _)| *other == name) else { continue };
-        let status = Command::new("sh")
-            .args([
-                "-c",
-                "ulimit -t \"$1\"; ulimit -v \"$2\"; shift 2; exec timeout \"$@\"",
-                "sh",
-                &seconds.to_string(),
-                &MEMORY.to_string(),
-                WAIT,
-            ])
-            .arg(program)
+impl Program {
+    fn package(&self) -> &'static str {
+        self.name.split('/').next().unwrap_or(self.name)
+    }
+
+    /// Returns the names of its tests, without those that are ignored.
+    pub(crate) fn tests(&self) -> io::Result<Vec<String>> {
+        let list = |ignored: &[&str]| {
+            let output = Command::new(&self.path).args(["--list", "--format", "terse"]).args(ignored).output()?;
+            let text = String::from_utf8_lossy(&output.stdout).into_owned();
+            io::Result::Ok(text.lines().filter_map(|line| Some(line.strip_suffix(": test")?.to_owned())).collect())
+        };
+        let (mut all, ignored): (Vec<String>, Vec<String>) = (list(&[])?, list(&["--ignored"])?);
+        all.retain(|name| !ignored.contains(name));
+        Ok(all)
+    }
+
+    /// Returns the command to run tests of this program within limits in seconds: of processor time, because a mutant
+    /// that does not end has to fail on a busy machine too, and of time, for mutants that wait without end.
+    pub(crate) fn command(&self, processor: u64, time: u64) -> Command {
+        let mut command = Command::new("sh");
+        command
+            .args(["-c", "ulimit -t \"$1\"; ulimit -v \"$2\"; shift 2; exec timeout --kill-after 5 \"$@\"", "sh"])
+            .args([processor.to_string(), MEMORY.to_string(), time.to_string()])
+            .arg(&self.path)
             .args(["--quiet", "-Z", "unstable-options", "--fail-fast"])
-            .args(skipped.iter().flat_map(|name| ["--skip", name]))
-            .env("MUTANT", number.to_string())
-            // Cargo sets this variable, and one test reads it.
-            .env("CARGO_MANIFEST_DIR", env!("CARGO_MANIFEST_DIR"))
+            // Cargo sets these.
+            .current_dir(&self.folder)
+            .env("CARGO_MANIFEST_DIR", &self.folder)
             // The same random seed for all runs: a test that fails without a mutant proves nothing.
             .env("PROPTEST_RNG_SEED", "1")
             // Enables `--fail-fast`, which is unstable.
             .env("RUSTC_BOOTSTRAP", "1")
+            .stdin(Stdio::null())
             .stdout(Stdio::null())
-            .stderr(Stdio::null())
-            .status()?;
-        if !status.success() {
-            return Ok(Some(name));
-        }
+            .stderr(Stdio::null());
+        command
     }
-    Ok(None)
 }
 
-/// Returns a part of [`SLOW`] that is in the name of no test of these programs.
-pub(crate) fn unknown_slow_test(programs: &Programs) -> io::Result<Option<&'static str>> {
-    let mut names = String::new();
-    for (name, program) in programs {
-        if QUICK.iter().any(|(quick, _)| quick == name) {
-            let listed = Command::new(program).arg("--list").output()?;
-            names.push_str(&String::from_utf8_lossy(&listed.stdout));
+/// Returns the verdict on a mutant of a package by all tests that run its function. The tests of the package run first,
+/// and fast tests before slow ones.
+pub(crate) fn verdict(programs: &[Program], reach: &Reach, package: &str, number: u32) -> io::Result<Verdict> {
+    let tests = reach.of(number);
+    let (fast, slow): (Vec<&Test>, Vec<&Test>) = tests.into_iter().partition(|test| test.time < FAST);
+    for tests in [fast, slow] {
+        let of = |index| tests.iter().filter(move |test| test.program == index).copied().collect::<Vec<_>>();
+        let mut groups: Vec<(&Program, Vec<&Test>)> =
+            programs.iter().enumerate().map(|(index, program)| (program, of(index))).collect();
+        groups.retain(|(_, tests)| !tests.is_empty());
+        groups.sort_by_key(|(program, tests)| (program.package() != package, total(tests)));
+        for (program, tests) in groups {
+            if fails(program, &tests, number)? {
+                return Ok(Verdict::Caught(program.name));
+            }
         }
     }
-    Ok(SLOW.into_iter().find(|part| !names.contains(part)))
+    Ok(Verdict::Survived)
+}
+
+/// Returns whether one of these tests of a program fails with a mutant.
+fn fails(program: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
+    let seconds = 20 + 10 * total(tests).as_secs();
+    let runs = if REAL.contains(&program.package()) { 2 } else { 1 };
+    for _ in 0..runs {
+        let mut command = program.command(seconds, 3 * seconds);
+        command.arg("--exact").args(tests.iter().map(|test| &test.name)).env("MUTANT", number.to_string());
+        let status = command.status()?;
+        if status.success() {
+            return Ok(false);
+        }
+        if status.code() == Some(TIMED_OUT) {
+            print(&format!("mutant {number} does not end in {} s in {}", 3 * seconds, program.name));
+            return Ok(true);
+        }
+    }
+    Ok(true)
+}
+
+fn total(tests: &[&Test]) -> Duration {
+    tests.iter().map(|test| test.time).sum()
+}
+
+pub(crate) fn print(text: &str) {
+    use io::Write as _;
+    let _ = writeln!(io::stdout(), "{text}");
 }
