@@ -76,7 +76,8 @@ impl Clone {
 
     /// Plants as many mutants as compile together, each under its number.
     pub(crate) fn plant<'a>(&self, mutants: Vec<(u32, &'a Mutant)>) -> io::Result<Planted<'a>> {
-        let (fit, constants): (Vec<_>, Vec<_>) = mutants.into_iter().partition(|(_, mutant)| mutant.function.is_some());
+        let is_in_body = |mutant: &Mutant| plant::is_in_body(&self.sources[&mutant.file], mutant);
+        let (fit, constants): (Vec<_>, Vec<_>) = mutants.into_iter().partition(|(_, mutant)| is_in_body(mutant));
         let alone = constants.into_iter().map(|(_, mutant)| mutant).collect();
         let mut planted = Planted { fit, alone, unviable: Vec::new() };
         loop {

@@ -51,11 +51,7 @@ const MARK: &str = "/*@";
 /// # Panics
 /// If the text does not contain a function or the position of a mutant.
 pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
-    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
-    let offset = |(line, column): Place| {
-        let start = lines[line - 1];
-        start + text[start..].chars().take(column - 1).map(char::len_utf8).sum::<usize>()
-    };
+    let offset = offsets(text);
     let range = |(start, end): (Place, Place)| offset(start)..offset(end);
 
     // Nested functions are copied with the function that contains them.
@@ -87,6 +83,24 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
         done = body.end;
     }
     planted + &text[done..]
+}
+
+/// Returns whether a mutant changes the body of its function: others change a constant or the type of an array.
+pub(crate) fn is_in_body(text: &str, mutant: &Mutant) -> bool {
+    let offset = offsets(text);
+    mutant.function.is_some_and(|(start, end)| {
+        let function = offset(start)..offset(end);
+        body(&text[function.clone()]).is_some_and(|body| function.start + body.start <= offset(mutant.span.0))
+    })
+}
+
+/// Returns the function that converts a place in a text into its offset in bytes.
+fn offsets(text: &str) -> impl Fn(Place) -> usize {
+    let lines: Vec<usize> = std::iter::once(0).chain(text.match_indices('\n').map(|(at, _)| at + 1)).collect();
+    move |(line, column)| {
+        let start = lines[line - 1];
+        start + text[start..].chars().take(column - 1).map(char::len_utf8).sum::<usize>()
+    }
 }
 
 /// Returns the text between the braces of a function.
