@@ -3,7 +3,7 @@
 use std::{rc::Rc, time::Duration};
 
 use mcp_proto::{
-    connection::{Event, Outcome},
+    connection::{CancelCause, Event, Outcome},
     protocol::{Phase, Role},
     rpc::{CallId, ReplyKey, Timestamp},
     wire::RawJson,
@@ -76,6 +76,8 @@ pub(super) struct Request {
     pub reports: u8,
     /// The number of progress reports so far.
     pub reported: u8,
+    /// When the connection responds instead of the application.
+    due: Option<Timestamp>,
 }
 
 /// The application of one side.
@@ -180,6 +182,7 @@ impl App {
                     kind: RequestKind::of(method.known(), params.as_ref()),
                     reports: if token.is_some() { self.plan.reports } else { 0 },
                     reported: 0,
+                    due: self.plan.reply_timeout.map(|timeout| now + timeout),
                 });
             }
             Event::Response { call, outcome } => return self.on_response(now, phase, cause, *call, outcome),
@@ -195,10 +198,19 @@ impl App {
                 call.progress = Some(number.to_bits());
                 call.restart_idle_timer(now);
             }
-            Event::Cancelled { key, .. } => {
+            Event::Cancelled { key, cause: why } => {
                 let request =
                     self.requests.iter_mut().find(|request| request.key == *key && request.state == RequestState::Open);
+                let due = request.as_ref().and_then(|request| request.due);
+                let timed_out = matches!(why, CancelCause::TimedOut);
+                ensure(!timed_out || due.is_some_and(|due| due <= now), Rule::Deadlines, || {
+                    format!("{key:?} timed out at {now:?}, and is due at {due:?}")
+                })?;
                 match request {
+                    // The connection has responded, and the key is not valid any more.
+                    Some(request) if timed_out => {
+                        (request.state, request.reports, request.reported) = (RequestState::Answered, 0, 0);
+                    }
                     Some(request) => (request.state, request.reports) = (RequestState::Cancelled, 0),
                     None => return Err(Violation::new(Rule::Events, format!("{key:?} is cancelled and was not open"))),
                 }
@@ -226,6 +238,22 @@ impl App {
             other => return Err(Violation::new(Rule::Events, format!("unexpected: {other:?}"))),
         }
         Ok(None)
+    }
+
+    /// Returns a request of the peer to which the connection should have responded.
+    pub(super) fn overdue_request(&self, now: Timestamp) -> Option<&Request> {
+        let late =
+            |request: &&Request| request.state == RequestState::Open && request.due.is_some_and(|due| due <= now);
+        self.requests.iter().find(late)
+    }
+
+    /// Ends the cancelled requests whose deadline has passed: their keys are not valid any more, without an event.
+    pub(super) fn end_cancelled_requests(&mut self, now: Timestamp) {
+        for request in &mut self.requests {
+            if request.state == RequestState::Cancelled && request.due.is_some_and(|due| due <= now) {
+                (request.state, request.reported) = (RequestState::Answered, 0);
+            }
+        }
     }
 
     /// Checks that no input request of an ended call is open (clients of the modern era, which receive no other

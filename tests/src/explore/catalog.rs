@@ -44,6 +44,12 @@ pub fn legacy() -> Vec<Scenario> {
             Plan::requests([CALL.with_progress().within(10, 15), CALL.within(12, 12)]),
             Plan::default().reports(1),
         ),
+        Scenario::new(
+            "response deadlines",
+            LEGACY,
+            Plan::requests([CALL.with_progress(), CALL]).cancels(1).replies_within(7),
+            root.clone().reports(1).replies_within(5),
+        ),
         Scenario::new("close", LEGACY, calls.clone().closes(), root.clone().closes().list_changes(1)),
         Scenario::new(
             "drop",

@@ -383,11 +383,14 @@ impl<E: Clone + fmt::Debug> Peer<E> {
         if self.injected != Some(InjectedFault::TimeoutsIgnored) {
             self.conn.handle_timeout(now);
         }
+        self.app.end_cancelled_requests(now);
         let changed = self.settle(now, Cause::Time, None)?;
         let next = self.conn.poll_timeout();
         ensure(next.is_none_or(|next| next.at > now), Rule::Deadlines, || format!("{next:?} is over at {now:?}"))?;
         let overdue = self.app.overdue(now);
         ensure(overdue.is_none(), Rule::Deadlines, || format!("{overdue:?} has not timed out"))?;
+        let overdue = self.app.overdue_request(now);
+        ensure(overdue.is_none(), Rule::Deadlines, || format!("{overdue:?} has no response"))?;
         Ok(changed)
     }
 
@@ -458,6 +461,10 @@ impl<E: Clone + fmt::Debug> Peer<E> {
                 // The connection itself sends pings, and cancels tasks that are not needed.
                 let own = self.conn.phase() < Phase::Ready || self.app.plan.keepalive.is_some() || self.has_tasks;
                 own || self.app.calls.iter().any(|call| !call.over)
+            }
+            Some(Wake::ReplyTimeout) => {
+                let plan = &self.app.plan;
+                plan.reply_timeout.is_some() && self.app.requests.iter().any(|it| it.state != RequestState::Answered)
             }
             Some(Wake::Retry) => self.app.calls.iter().any(|call| !call.over),
             Some(Wake::InputPause) => !self.reads,

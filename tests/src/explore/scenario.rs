@@ -90,6 +90,7 @@ pub struct Plan {
     pub(super) closes: bool,
     pub(super) write_fails: bool,
     pub(super) keepalive: Option<Keepalive>,
+    pub(super) reply_timeout: Option<Duration>,
     pub(super) limits: Option<Limits>,
 }
 
@@ -153,6 +154,12 @@ impl Plan {
     #[must_use]
     pub fn keepalive(self, seconds: u64) -> Self {
         Self { keepalive: Some(Keepalive { interval: Duration::from_secs(seconds), max_missed: 2 }), ..self }
+    }
+
+    /// Lets the connection respond to requests that the application has not answered after this many seconds.
+    #[must_use]
+    pub fn replies_within(self, seconds: u64) -> Self {
+        Self { reply_timeout: Some(Duration::from_secs(seconds)), ..self }
     }
 
     /// Limits the requests in flight in each direction and the bytes of the outbox. Reading does not pause.
@@ -309,6 +316,7 @@ impl Scenario {
         config.capabilities = serde_json::from_value::<ClientCapabilities>(declared).expect("these are capabilities");
         config.settings.versions = self.versions().0;
         config.settings.keepalive = self.client.keepalive;
+        config.settings.reply_timeout = self.client.reply_timeout;
         config.settings.limits = self.client.limits.clone().unwrap_or_default();
         config.settings.limits.resubscriptions = 2;
         // A client polls a task less often while the task requires input. The interval must not be longer than the call
@@ -332,6 +340,7 @@ impl Scenario {
         config.capabilities = serde_json::from_value::<ServerCapabilities>(declared).expect("these are capabilities");
         config.settings.versions = self.versions().1;
         config.settings.keepalive = self.server.keepalive;
+        config.settings.reply_timeout = self.server.reply_timeout;
         config.settings.limits = self.server.limits.clone().unwrap_or_default();
         config
     }

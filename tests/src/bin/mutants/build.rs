@@ -16,8 +16,8 @@ const CRATES: [(&str, &str); 3] =
     [("core/src", "mcp-proto"), ("adapters/service/src", "mcp-service"), ("adapters/driver/src", "mcp-driver")];
 
 /// All features of the service and of the driver, so that the mutants in optional code also run.
-const TESTED: &str = "mcp-service/testing,mcp-service/macros,mcp-service/tracing,mcp-service/log-layer,mcp-service/metrics,\
-                      mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,\
+const TESTED: &str = "mcp-service/testing,mcp-service/macros,mcp-service/tracing,mcp-service/log-layer,\
+                      mcp-service/metrics,mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,\
                       mcp-driver/signing";
 
 /// The features of the adapters whose tests run the driver.
