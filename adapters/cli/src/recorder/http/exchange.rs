@@ -108,6 +108,10 @@ impl Exchange {
         }
     }
 
+    pub(super) const fn is_same(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+
     /// Marks the exchange as over. Returns whether it was not.
     fn finish(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -189,7 +193,7 @@ impl BodyRecorder {
     }
 
     /// Records what was held back. The body has ended, or nothing more of it arrives.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let mut rest = Vec::new();
         match &mut self.masks {
             Masks::Form(masker) => masker.end(&mut rest),
