@@ -117,6 +117,11 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::other_commands_never_ask_the_user", sign_in::other_commands_never_ask_the_user),
     #[cfg(unix)]
+    (
+        "sign_in::servers_that_fail_after_the_sign_in_are_reported",
+        sign_in::servers_that_fail_after_the_sign_in_are_reported,
+    ),
+    #[cfg(unix)]
     ("sign_in::wrong_sign_ins", sign_in::wrong_sign_ins),
     ("servers_of_a_file", servers_of_a_file),
     ("generated_module_is_current", generated_module_is_current),

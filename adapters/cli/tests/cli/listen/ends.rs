@@ -73,7 +73,7 @@ pub(crate) fn addresses_are_masked_in_any_order_of_fields() {
         assert_eq!(rest(&mut client), answer.replace("HOST", &own), "{number}");
     }
     // A stream with a length stays as it is.
-    let event = format!("data: http://{other}/m?s=canary\nevent: endpoint\n\n");
+    let event = format!("data: {{}}\n\ndata: http://{other}/m?s=canary\nevent: endpoint\n\ndata: /m?canary\n\n");
     let length = event.len();
     let answer =
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {length}\r\n\r\n{event}");
