@@ -39,7 +39,7 @@ enum Place {
     Kind(Word),
     /// Before the data of a line.
     Data,
-    Address(UrlMasker),
+    Address,
     Other,
 }
 
@@ -49,6 +49,8 @@ enum Place {
 pub(crate) struct EventsMasker {
     names: Pseudonyms,
     json: Masker,
+    /// Masks the address of this line.
+    address: UrlMasker,
     place: Place,
     has_started: bool,
     has_returned: bool,
@@ -61,6 +63,7 @@ pub(crate) struct EventsMasker {
 impl EventsMasker {
     pub(crate) fn new(names: Pseudonyms) -> Self {
         Self {
+            address: UrlMasker::new(names.clone()),
             names,
             json: Masker::new(Kind::Json),
             place: Place::Name(Word::default()),
@@ -81,8 +84,8 @@ impl EventsMasker {
                 b'\r' | b'\n' => self.end_line(out),
                 byte => self.take(byte),
             }
-            match &mut self.place {
-                Place::Address(address) => address.mask(&[byte], out),
+            match self.place {
+                Place::Address => self.address.mask(&[byte], out),
                 _ => self.json.mask(&[byte], out),
             }
         }
@@ -90,8 +93,8 @@ impl EventsMasker {
 
     /// Writes what was kept back: the stream has ended.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
-        if let Place::Address(address) = &mut self.place {
-            address.end(out);
+        if matches!(self.place, Place::Address) {
+            self.address.end(out);
         }
     }
 
@@ -100,7 +103,7 @@ impl EventsMasker {
             // An empty line ends the event.
             Place::Name(Word { len: 0, .. }) => (self.is_endpoint, self.is_json) = (None, None),
             Place::Kind(word) => self.is_endpoint = Some(word.get() == b"endpoint"),
-            Place::Address(address) => address.end(out),
+            Place::Address => self.address.end(out),
             _ => {}
         }
         self.has_started = true;
@@ -133,9 +136,10 @@ impl EventsMasker {
                     b'[' | b'"' => self.is_endpoint != Some(true),
                     _ => self.is_endpoint == Some(false),
                 });
-                self.place = if is_json { Place::Other } else { Place::Address(UrlMasker::new(self.names.clone())) };
+                self.place = if is_json { Place::Other } else { Place::Address };
+                self.address = UrlMasker::new(self.names.clone());
             }
-            Place::Address(_) | Place::Other => {}
+            Place::Address | Place::Other => {}
         }
     }
 }
