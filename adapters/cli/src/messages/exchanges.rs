@@ -39,7 +39,7 @@ pub(crate) enum ExchangeEnd {
 /// What comes next in a record of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HttpItem {
-    /// A whole request. It has no body if the body is compressed, longer than the longest message, or not in the record.
+    /// A whole request. It has no body if that is compressed, longer than the longest message, or not in the record.
     Request { at: u64, exchange: u64, head: Rc<RequestHead>, body: Option<Vec<u8>> },
     /// The head of the final response.
     Response { at: u64, exchange: u64, head: Rc<RequestHead>, response: Rc<ResponseHead> },

@@ -405,8 +405,8 @@ impl Stage {
     /// Judges the header of the argument `message` of the tool `echo`.
     fn judge_param(&mut self, message: &Message, shown: &str) {
         let params = &message.value["params"];
-        // Another client of the program may begin, which has to list the tools itself. It may do so without a discovery,
-        // and shows it by an id that was used.
+        // Another client of the program may begin, which has to list the tools itself. Without a discovery, it shows
+        // that by an id that was used.
         let is_used = !self.ids.insert(message.value["id"].to_string());
         if is_used || message.method() == "server/discover" {
             self.has_schema = false;
