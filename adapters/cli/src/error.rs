@@ -73,6 +73,11 @@ impl Failed {
         self.exit == 0
     }
 
+    /// Whether the server has refused a request by a response.
+    pub(crate) const fn is_refusal(&self) -> bool {
+        self.exit == 4
+    }
+
     /// Returns the exit code of the program.
     pub(crate) fn exit_code(&self) -> ExitCode {
         ExitCode::from(self.exit)

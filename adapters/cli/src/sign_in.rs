@@ -95,17 +95,21 @@ pub(crate) fn login(options: &LoginOptions, connection: &ConnectionOptions) -> R
     let provider = OAuth::builder(&server).map_err(usage)?.settings(settings(options)?);
     let provider = provider.user_agent(user_agent).store(store).build()?;
     let connector = Connector::with_client_options(address).auth(provider.clone());
-    let outcome = connector
-        .connect(&host::host(connection, None)?)
-        .map_err(|error| Failed::connection(&error))
-        .and_then(|client| use_credentials(&client));
+    let client = connector.connect(&host::host(connection, None)?).map_err(|error| Failed::connection(&error));
+    let outcome = client.and_then(|client| use_credentials(&client));
     let was_asked = was_asked.load(Ordering::Relaxed);
     match (outcome, provider.error()) {
         // The provider says more than the refusal of the server.
         (Err(_), Some(error)) => return Err(Failed::connection(&error)),
         _ if was_asked && !provider.is_stored() => return Err(Failed::usage("the tokens could not be stored")),
         // The server has accepted the tokens, and refuses the list of its tools for another reason.
-        (Err(_), None) if was_asked => {}
+        (Err(failed), None) if was_asked && failed.is_refusal() => {}
+        (Err(failed), None) if was_asked => {
+            if !connection.quiet {
+                show::note("the tokens are stored, but the server could not be used with them");
+            }
+            return Err(failed);
+        }
         (outcome, _) => outcome?,
     }
     if !connection.quiet {

@@ -8,7 +8,10 @@ use std::{
 
 use mcp_proto::codec::{FrameEnd, SseDecoder};
 
-use super::lines::MAX_MESSAGE;
+use super::{
+    head::{RequestHead, ResponseHead, parse},
+    lines::MAX_MESSAGE,
+};
 use crate::{
     error::Failed,
     record::{Entry, HttpEvent, Origin, Part, Reader, Step, What},
@@ -19,63 +22,6 @@ pub(crate) const MAX_OPEN: usize = 8 << 10;
 
 /// The most bytes of all heads and bodies that are held together.
 const MAX_HELD: usize = 64 << 20;
-
-/// The fields of a head.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub(crate) struct Fields(Vec<(String, String)>);
-
-impl Fields {
-    /// Returns the value of the first field of a name.
-    pub(crate) fn get(&self, name: &str) -> Option<&str> {
-        self.0.iter().find(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str())
-    }
-
-    /// Returns all values of a name, as one list.
-    pub(crate) fn list(&self, name: &str) -> Option<String> {
-        let all: Vec<_> =
-            self.0.iter().filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect();
-        (!all.is_empty()).then(|| all.join(", "))
-    }
-
-    /// Returns how many bytes the names and the values have.
-    fn size(&self) -> usize {
-        // Each pair has two texts beside their bytes.
-        self.0.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>()).sum()
-    }
-
-    /// Returns the media type, in lower case and without parameters.
-    pub(crate) fn media_type(&self) -> String {
-        let value = self.get("content-type").unwrap_or_default();
-        value.split(';').next().unwrap_or_default().trim().to_ascii_lowercase()
-    }
-}
-
-/// The head of a request.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct RequestHead {
-    pub(crate) method: String,
-    /// The path and the query.
-    pub(crate) target: String,
-    pub(crate) fields: Fields,
-}
-
-impl RequestHead {
-    /// Returns the method and the path, without the query.
-    pub(crate) fn name(&self) -> String {
-        format!("{} {}", self.method, self.path())
-    }
-
-    pub(crate) fn path(&self) -> &str {
-        self.target.split('?').next().unwrap_or_default()
-    }
-}
-
-/// The head of a response.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub(crate) struct ResponseHead {
-    pub(crate) status: u16,
-    pub(crate) fields: Fields,
-}
 
 /// How an exchange ended.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -93,7 +39,7 @@ pub(crate) enum ExchangeEnd {
 /// What comes next in a record of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HttpItem {
-    /// A whole request. It has no body if the body is longer than the longest message, or is not in the record.
+    /// A whole request. It has no body if that is compressed, longer than the longest message, or not in the record.
     Request { at: u64, exchange: u64, head: Rc<RequestHead>, body: Option<Vec<u8>> },
     /// The head of the final response.
     Response { at: u64, exchange: u64, head: Rc<RequestHead>, response: Rc<ResponseHead> },
@@ -101,7 +47,7 @@ pub(crate) enum HttpItem {
     Message { at: u64, exchange: u64, bytes: Vec<u8>, end: FrameEnd, event: Option<String> },
     /// The address of the `endpoint` event of HTTP+SSE.
     Endpoint { at: u64, exchange: u64, address: String },
-    /// The end of an exchange. `is_lost`: the body of the response is too long, or not in the record.
+    /// The end of an exchange. `is_lost`: the body of the response is compressed, too long, or not in the record.
     End { at: u64, exchange: u64, end: ExchangeEnd, is_lost: bool },
     /// Another event of the record.
     Event { at: u64, what: What },
@@ -114,7 +60,7 @@ enum Body {
     None,
     Json(Vec<u8>),
     Events(Box<SseDecoder>),
-    /// It is too long, or not in the record.
+    /// It is compressed, too long, or not in the record.
     Lost,
 }
 
@@ -172,15 +118,6 @@ pub(crate) struct Exchanges<R> {
     ready: VecDeque<HttpItem>,
     chunk: Option<Chunk>,
     at: u64,
-}
-
-/// Splits a head into its first line and its fields.
-fn parse(head: &[u8]) -> (String, Fields) {
-    let text = String::from_utf8_lossy(head);
-    let mut lines = text.split('\n').map(|line| line.strip_suffix('\r').unwrap_or(line));
-    let first = lines.next().unwrap_or_default().to_owned();
-    let pair = |line: &str| line.split_once(':').map(|(name, value)| (name.to_owned(), value.trim().to_owned()));
-    (first, Fields(lines.filter_map(pair).collect()))
 }
 
 impl<R: BufRead> Exchanges<R> {
@@ -281,7 +218,7 @@ impl<R: BufRead> Exchanges<R> {
         if self.open.len() == MAX_OPEN {
             self.give_up_oldest();
         }
-        let request = Body::Json(Vec::new());
+        let request = if head.fields.is_encoded() { Body::Lost } else { Body::Json(Vec::new()) };
         let open = Exchange { head, request, is_sent: false, response: None, answer: Body::None, held: 0 };
         self.open.insert(exchange, open);
         self.settle(exchange);
@@ -302,6 +239,7 @@ impl<R: BufRead> Exchanges<R> {
         }
         let (at, Some(open)) = (self.at, self.open.get_mut(&exchange)) else { return };
         open.answer = match &*fields.media_type() {
+            "text/event-stream" | "application/json" if fields.is_encoded() => Body::Lost,
             "text/event-stream" => Body::Events(Box::new(SseDecoder::new(MAX_MESSAGE))),
             "application/json" => Body::Json(Vec::new()),
             _ => Body::None,
@@ -562,5 +500,31 @@ mod tests {
         assert!(matches!(&items[0], HttpItem::Request { body: None, .. }), "{items:?}");
         assert!(matches!(&items[1], HttpItem::Response { response, .. } if response.status == 413), "{items:?}");
         assert!(matches!(&items[2], HttpItem::End { .. }) && items.len() == 3, "{items:?}");
+    }
+
+    #[test]
+    fn compressed_bodies_are_no_messages() {
+        for coding in ["Content-Encoding: gzip", "Transfer-Encoding: deflate, chunked"] {
+            for media in ["application/json", "text/event-stream"] {
+                let fields = format!("\r\nContent-Type: {media}\r\n{coding}\r\n\r\n");
+                let (items, _) = read([
+                    part(1, "client", "request-head", &format!("POST / HTTP/1.1{fields}")),
+                    part(1, "client", "request-body", "no JSON"),
+                    serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}),
+                    part(1, "server", "response-head", &format!("HTTP/1.1 200 OK{fields}")),
+                    part(1, "server", "response-body", "data: no JSON\n\n"),
+                    serde_json::json!({"t": 1, "exchange": 1, "from": "server", "stream": "response-body", "end": true}),
+                ]);
+                assert!(matches!(&items[0], HttpItem::Request { body: None, .. }), "{items:?}");
+                assert!(matches!(&items[2], HttpItem::End { is_lost: true, .. }) && items.len() == 3, "{items:?}");
+            }
+        }
+        let plain = "POST / HTTP/1.1\r\nContent-Encoding: identity\r\nTransfer-Encoding: chunked\r\n\r\n";
+        let (items, _) = read([
+            part(1, "client", "request-head", plain),
+            part(1, "client", "request-body", "{}"),
+            serde_json::json!({"t": 1, "exchange": 1, "from": "client", "stream": "request-body", "end": true}),
+        ]);
+        assert!(matches!(&items[0], HttpItem::Request { body: Some(body), .. } if body == b"{}"), "{items:?}");
     }
 }

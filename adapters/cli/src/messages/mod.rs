@@ -2,9 +2,11 @@
 //! request.
 
 mod exchanges;
+mod head;
 mod ledger;
 mod lines;
 
-pub(crate) use exchanges::{ExchangeEnd, Exchanges, HttpItem, MAX_OPEN, RequestHead, ResponseHead};
+pub(crate) use exchanges::{ExchangeEnd, Exchanges, HttpItem, MAX_OPEN};
+pub(crate) use head::{RequestHead, ResponseHead};
 pub(crate) use ledger::{Call, Fact, Ledger, is_modern, subject};
 pub(crate) use lines::{Item, Line, Lines};

@@ -7,7 +7,7 @@ const BOM: &[u8] = b"\xef\xbb\xbf";
 
 /// A part of a stream.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Section<'a> {
+enum Section<'a> {
     /// The address, or a part of the first event that may be one.
     Address(&'a [u8]),
     Other(&'a [u8]),
@@ -15,12 +15,14 @@ pub(crate) enum Section<'a> {
 
 /// Holds the first event with data back until it is whole: its kind may follow its data.
 #[derive(Debug, Default)]
-pub(crate) struct EndpointScanner {
+struct EndpointScanner {
     held: Vec<u8>,
     /// Where the line begins within `held`.
     line: usize,
     has_started: bool,
     has_returned: bool,
+    /// Whether a comment is being passed on that is no part of an event.
+    is_comment: bool,
     /// Whether the event has a field.
     has_field: bool,
     has_data: bool,
@@ -44,12 +46,12 @@ fn content_len(line: &[u8]) -> usize {
 
 impl EndpointScanner {
     /// Whether the first event has been passed on: no later byte is part of an address.
-    pub(crate) const fn is_over(&self) -> bool {
+    const fn is_over(&self) -> bool {
         self.is_over
     }
 
     /// Takes bytes of the stream, and passes on what is decided.
-    pub(crate) fn take(&mut self, bytes: &[u8], mut pass: impl FnMut(Section<'_>)) {
+    fn take(&mut self, bytes: &[u8], mut pass: impl FnMut(Section<'_>)) {
         for (at, &byte) in bytes.iter().enumerate() {
             if self.is_over {
                 return pass(Section::Other(&bytes[at..]));
@@ -57,6 +59,17 @@ impl EndpointScanner {
             let is_second = byte == b'\n' && std::mem::take(&mut self.has_returned);
             self.has_returned = byte == b'\r';
             self.held.push(byte);
+            if self.is_comment {
+                self.has_started = true;
+                self.is_comment = !matches!(byte, b'\r' | b'\n');
+                // Line by line, or as the bytes arrive.
+                if !self.is_comment || at + 1 == bytes.len() {
+                    self.pass_on(false, &mut pass);
+                }
+                continue;
+            }
+            // Comments before the event are no part of it, and may be long.
+            self.is_comment = byte == b':' && !self.has_field && self.is_line_start();
             if is_second {
                 // The line has ended with the byte before.
                 self.line = self.held.len();
@@ -76,9 +89,15 @@ impl EndpointScanner {
     }
 
     /// Passes on what is held: the stream has ended.
-    pub(crate) fn end(&mut self, mut pass: impl FnMut(Section<'_>)) {
+    fn end(&mut self, mut pass: impl FnMut(Section<'_>)) {
         self.is_over = true;
         self.pass_on(self.is_endpoint != Some(false), &mut pass);
+    }
+
+    /// Whether the last byte is the first one of its line.
+    fn is_line_start(&self) -> bool {
+        let line = &self.held[self.line..self.held.len() - 1];
+        line.is_empty() || !self.has_started && line == BOM
     }
 
     fn end_line(&mut self, pass: &mut impl FnMut(Section<'_>)) {
@@ -100,10 +119,6 @@ impl EndpointScanner {
             _ => self.has_field = true,
         }
         self.line = self.held.len();
-        if !self.has_field {
-            // Comments before the event are no part of it.
-            self.pass_on(false, pass);
-        }
     }
 
     fn pass_on(&mut self, is_address: bool, pass: &mut impl FnMut(Section<'_>)) {
@@ -236,6 +251,16 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn an_address_behind_a_long_comment_is_rewritten() {
+        let comment = format!(":{}\r\n", "x".repeat(2 * MAX_EVENT));
+        let event = |host: &str| format!("\u{feff}{comment}: a\n{comment}event: endpoint\ndata: http://{host}/m\n\n");
+        for chunk in [1, 7, 1 << 20] {
+            assert!(rewritten(&event("server:80"), chunk) == event("own:1"), "by {chunk}");
+        }
+    }
+
     #[test]
     fn comments_and_long_events_are_not_held() {
         let mut rewriter = EndpointRewriter::new("http://server:80", "http://own:1");

@@ -2,16 +2,18 @@
 
 mod endpoint;
 mod entry;
+mod events;
 mod exchange;
 mod mask;
 mod pseudonym;
 mod reader;
 mod time;
 
-pub(crate) use endpoint::{EndpointRewriter, EndpointScanner, Section};
+pub(crate) use endpoint::EndpointRewriter;
 pub(crate) use entry::{Entry, Header, Origin, What};
+pub(crate) use events::EventsMasker;
 pub(crate) use exchange::{HttpEvent, Part, Step};
 pub(crate) use mask::{Kind, Masker};
-pub(crate) use pseudonym::{HeadMasker, NO_NAME, Pseudonyms, QueryMasker, mask_url};
+pub(crate) use pseudonym::{HeadMasker, NO_NAME, Pseudonyms, QueryMasker};
 pub(crate) use reader::Reader;
 pub(crate) use time::{file_stamp, iso};

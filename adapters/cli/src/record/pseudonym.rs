@@ -12,6 +12,9 @@ use super::mask::{Kind, Masker};
 /// The most values that have a name of their own.
 const MAX_VALUES: usize = 1 << 16;
 
+/// The longest name of a parameter. A longer one is masked as a value.
+const MAX_NAME: usize = 256;
+
 /// The name of all other values.
 pub(crate) const NO_NAME: &str = "id-more";
 
@@ -19,8 +22,8 @@ pub(crate) const NO_NAME: &str = "id-more";
 const SECRETS: [&str; 11] =
     ["auth", "key", "secret", "token", "password", "session", "cookie", "credential", "signature", "csrf", "jwt"];
 
-/// Headers with such a name that tell which secrets are needed, and have none.
-const NO_SECRETS: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
+/// Headers with such a name that tell which secrets are needed. Only their tokens may be secrets.
+const CHALLENGES: [&str; 2] = ["www-authenticate", "proxy-authenticate"];
 
 /// Headers whose value is one URL.
 const URLS: [&str; 3] = ["location", "content-location", "referer"];
@@ -93,8 +96,8 @@ impl Syntax {
 enum Query {
     /// Before a query.
     Before,
-    /// In the name of a parameter.
-    Name,
+    /// In the name of a parameter, which is kept back: without a value it may be a secret itself.
+    Name(Vec<u8>),
     /// In a value, of which nothing is written yet.
     Value(DefaultHasher, bool),
 }
@@ -112,7 +115,11 @@ impl QueryMasker {
 
     /// Creates a masker of a form, whose text is a query.
     pub(crate) const fn form(names: Pseudonyms) -> Self {
-        Self { names, state: Query::Name, syntax: Syntax::Form }
+        Self { names, state: Query::Name(Vec::new()), syntax: Syntax::Form }
+    }
+
+    const fn is_before(&self) -> bool {
+        matches!(self.state, Query::Before)
     }
 
     /// Appends the bytes to `out`, with names instead of values. A value is written when its end is there.
@@ -120,18 +127,28 @@ impl QueryMasker {
         for &byte in bytes {
             let is_end = self.syntax.ends(byte);
             match &mut self.state {
-                Query::Before if byte == b'?' => self.state = Query::Name,
+                Query::Before if byte == b'?' => self.state = Query::Name(Vec::new()),
                 Query::Before => {}
-                Query::Name if byte == b'=' => self.state = Query::Value(self.names.value(), true),
-                Query::Name if is_end => self.state = Query::Before,
-                Query::Name => {}
-                Query::Value(..) if byte == b'&' => {
-                    self.end(out);
-                    self.state = Query::Name;
+                Query::Name(name) if byte == b'=' => {
+                    out.append(name);
+                    self.state = Query::Value(self.names.value(), true);
                 }
-                Query::Value(..) if is_end => {
+                Query::Name(_) | Query::Value(..) if byte == b'&' => {
+                    self.end(out);
+                    self.state = Query::Name(Vec::new());
+                }
+                Query::Name(_) | Query::Value(..) if is_end => {
                     self.end(out);
                     self.state = Query::Before;
+                }
+                Query::Name(name) => {
+                    name.push(byte);
+                    if name.len() > MAX_NAME {
+                        let mut hash = self.names.value();
+                        name.iter().for_each(|byte| hash.write_u8(*byte));
+                        self.state = Query::Value(hash, false);
+                    }
+                    continue;
                 }
                 Query::Value(hash, is_empty) => {
                     hash.write_u8(byte);
@@ -145,10 +162,18 @@ impl QueryMasker {
 
     /// Writes what was kept back: the text has ended.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
-        if let Query::Value(hash, false) = &self.state {
-            out.extend_from_slice(self.names.name(hash).as_bytes());
+        match &self.state {
+            Query::Value(hash, false) => out.extend_from_slice(self.names.name(hash).as_bytes()),
+            // As in `?1`, the value of some headers.
+            Query::Name(name) if name.len() < 2 && self.syntax == Syntax::Text => out.extend_from_slice(name),
+            Query::Name(name) if !name.is_empty() => {
+                let mut hash = self.names.value();
+                name.iter().for_each(|byte| hash.write_u8(*byte));
+                out.extend_from_slice(self.names.name(&hash).as_bytes());
+            }
+            _ => {}
         }
-        self.state = if self.syntax == Syntax::Form { Query::Name } else { Query::Before };
+        self.state = if self.syntax == Syntax::Form { Query::Name(Vec::new()) } else { Query::Before };
     }
 }
 
@@ -180,8 +205,8 @@ impl HeadMasker {
         let rest = &field[(name_len + 1).min(field.len())..];
         let value = rest.trim_ascii();
         let is_name = name_len > 0 && !name.contains(' ');
-        let has_no_secret = NO_SECRETS.contains(&&*name);
-        if is_name && !has_no_secret && SECRETS.iter().any(|part| name.contains(part)) && !value.is_empty() {
+        let is_challenge = CHALLENGES.contains(&&*name);
+        if is_name && !is_challenge && SECRETS.iter().any(|part| name.contains(part)) && !value.is_empty() {
             let mask = if name == "mcp-session-id" { self.0.of(value) } else { "***".into() };
             let before = rest.len() - rest.trim_ascii_start().len();
             let after = rest.trim_ascii_end().len();
@@ -197,12 +222,45 @@ impl HeadMasker {
         let (mut urls, mut queried) = (QueryMasker::text(self.0.clone()), Vec::new());
         urls.mask(field, &mut queried);
         urls.end(&mut queried);
-        if has_no_secret {
-            out.extend_from_slice(&queried);
+        if is_challenge {
+            mask_challenges(&queried, out);
         } else {
             Masker::new(Kind::Text).mask(&queried, out);
         }
     }
+}
+
+/// Masks the tokens of challenges, such as that of `Negotiate`. Their parameters stay as they are.
+fn mask_challenges(field: &[u8], out: &mut Vec<u8>) {
+    let mut is_quoted = false;
+    let is_end = |byte: &u8| {
+        is_quoted ^= *byte == b'"';
+        matches!(byte, b',' | b':') && !is_quoted
+    };
+    for part in field.split_inclusive(is_end) {
+        let text = part.strip_suffix(b",").unwrap_or(part).trim_ascii_end();
+        let end = text.len();
+        let start = end - text.trim_ascii_start().len();
+        // After the scheme.
+        let token = text[start..].iter().position(u8::is_ascii_whitespace).map(|len| start + len);
+        let token = token.map(|at| end - text[at..].trim_ascii_start().len());
+        match token.filter(|at| is_token(&text[*at..])) {
+            Some(at) => {
+                out.extend_from_slice(&part[..at]);
+                out.extend_from_slice(b"***");
+                out.extend_from_slice(&part[end..]);
+            }
+            None => out.extend_from_slice(part),
+        }
+    }
+}
+
+/// Whether a text is a token of a challenge: `token68` of RFC 9110.
+fn is_token(text: &[u8]) -> bool {
+    let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
+    let bare = &text[..text.len() - padding];
+    let is_letter = |byte: &u8| byte.is_ascii_alphanumeric() || b"-._~+/".contains(byte);
+    !bare.is_empty() && bare.iter().all(is_letter)
 }
 
 /// Returns the length of the first field, with the lines that it goes on in: those that begin with a blank.
@@ -214,18 +272,47 @@ fn field_len(bytes: &[u8]) -> usize {
 
 /// Masks a text with one URL. All values of its query have names, so what looks like a secret there stays as it is: the
 /// names tell sessions apart.
-pub(crate) fn mask_url(names: &Pseudonyms, text: &[u8], out: &mut Vec<u8>) {
-    let mut rest = text;
-    while !rest.is_empty() {
-        let query = rest.iter().position(|byte| *byte == b'?').unwrap_or(rest.len());
-        let (before, after) = rest.split_at(query);
-        Masker::new(Kind::Text).mask(before, out);
-        let end = after.iter().position(|byte| Syntax::Url.ends(*byte)).unwrap_or(after.len());
-        let (query, after) = after.split_at(end);
-        let mut masker = QueryMasker::url(names.clone());
-        masker.mask(query, out);
-        masker.end(out);
-        rest = after;
+fn mask_url(names: &Pseudonyms, text: &[u8], out: &mut Vec<u8>) {
+    let mut masker = UrlMasker::new(names.clone());
+    masker.mask(text, out);
+    masker.end(out);
+}
+
+/// Masks a text with one URL that passes by.
+#[derive(Debug)]
+pub(crate) struct UrlMasker {
+    text: Masker,
+    query: QueryMasker,
+}
+
+impl UrlMasker {
+    pub(crate) const fn new(names: Pseudonyms) -> Self {
+        Self { text: Masker::new(Kind::Text), query: QueryMasker::url(names) }
+    }
+
+    /// Appends the bytes to `out`, with names instead of values. A value is written when its end is there.
+    pub(crate) fn mask(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
+        for &byte in bytes {
+            if !self.query.is_before() {
+                if !Syntax::Url.ends(byte) {
+                    self.query.mask(&[byte], out);
+                    continue;
+                }
+                self.end(out);
+            } else if byte == b'?' {
+                self.query.mask(&[byte], out);
+                continue;
+            }
+            self.text.mask(&[byte], out);
+        }
+    }
+
+    /// Writes what was kept back: the text has ended.
+    pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
+        if !self.query.is_before() {
+            self.query.end(out);
+            self.text = Masker::new(Kind::Text);
+        }
     }
 }
 
@@ -251,12 +338,15 @@ mod tests {
             ),
             ("/a?x=canary&y=other&z=canary&w=&v", "/a?x=id-1&y=id-2&z=id-1&w=&v"),
             ("no=query here", "no=query here"),
+            ("/a?canary&x&other&=v", "/a?id-1&x&id-2&=id-3"),
         ];
         for (text, expected) in rows {
             for chunk in 1..=text.len() {
                 assert_eq!(queried(QueryMasker::text(Pseudonyms::default()), text, chunk), expected, "{chunk}");
             }
         }
+        let long = format!("/a?{}=canary&b=c", "n".repeat(MAX_NAME + 1));
+        assert_eq!(queried(QueryMasker::url(Pseudonyms::default()), &long, 7), "/a?id-1&b=id-2");
         for chunk in 1..30 {
             let form = queried(QueryMasker::form(Pseudonyms::default()), "code=can ary#x&grant_type=b", chunk);
             assert_eq!(form, "code=id-1&grant_type=id-2");
@@ -288,8 +378,19 @@ mod tests {
         ] {
             assert_eq!(String::from_utf8(masker.mask(head)).expect("text"), expected);
         }
-        let challenge = b"WWW-Authenticate: Bearer realm=\"a\", resource_metadata=\"https://a/b\"\r\n";
-        assert_eq!(masker.mask(challenge), challenge);
+        let challenge = "WWW-Authenticate: Bearer realm=\"a, b c\", resource_metadata=\"https://a/b\", Digest x=y\r\n";
+        for (head, expected) in [
+            (challenge, challenge),
+            ("WWW-Authenticate: Negotiate\r\nA: b\r\n", "WWW-Authenticate: Negotiate\r\nA: b\r\n"),
+            ("WWW-Authenticate: Negotiate canary+/==\r\n", "WWW-Authenticate: Negotiate ***\r\n"),
+            ("Proxy-Authenticate:NTLM\r\n canary , Bearer a=b\r\n", "Proxy-Authenticate:NTLM\r\n *** , Bearer a=b\r\n"),
+            ("Authorization: Negotiate canary==\r\n", "Authorization: ***\r\n"),
+            ("GET /m?canary HTTP/1.1\r\n", "GET /m?id-1 HTTP/1.1\r\n"),
+            ("GET /m?a=&canary&b#canary? HTTP/1.1\r\n", "GET /m?a=&id-1&id-7#canary? HTTP/1.1\r\n"),
+            ("Sec-Fetch-User: ?1\r\n", "Sec-Fetch-User: ?1\r\n"),
+        ] {
+            assert_eq!(String::from_utf8(masker.mask(head.as_bytes())).expect("text"), expected);
+        }
     }
 
     #[test]

@@ -252,7 +252,7 @@ fn add_scope(line: &mut Value, scope: Scope) {
 fn reason(call: &Call, end: &str) -> String {
     match &*call.method {
         _ if call.cancelled => "it was cancelled, so it needs none".into(),
-        _ if call.is_lost => "its response is compressed or too long, and not in the record".into(),
+        _ if call.is_lost => "its response is compressed, too long, or not in the record".into(),
         "subscriptions/listen" => format!("the subscription was open until the end; {end}"),
         _ => format!("no response was written before the end; {end}"),
     }

@@ -258,7 +258,7 @@ pub(crate) fn what_is_lost_accuses_no_side() {
     record.open("2025-11-25", ID).lose("server", &good, CALL, RESULT);
     let (code, broken, out) = record.broken(&folder);
     assert_eq!((code, broken), (0, Vec::new()), "{out}");
-    assert!(out.contains("its response is compressed or too long"), "{out}");
+    assert!(out.contains("its response is compressed, too long, or not in the record"), "{out}");
     // A request of the server was in a response that is lost.
     let answer = r#"{"jsonrpc":"2.0","id":"s","result":{}}"#;
     record.add("POST /mcp", &good, answer, "202 Accepted", "");

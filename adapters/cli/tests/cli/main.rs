@@ -117,6 +117,11 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::other_commands_never_ask_the_user", sign_in::other_commands_never_ask_the_user),
     #[cfg(unix)]
+    (
+        "sign_in::servers_that_fail_after_the_sign_in_are_reported",
+        sign_in::servers_that_fail_after_the_sign_in_are_reported,
+    ),
+    #[cfg(unix)]
     ("sign_in::wrong_sign_ins", sign_in::wrong_sign_ins),
     ("servers_of_a_file", servers_of_a_file),
     ("generated_module_is_current", generated_module_is_current),
@@ -160,6 +165,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ),
     ("listen::no_refusal_is_written_into_a_stream", listen::ends::no_refusal_is_written_into_a_stream),
     ("listen::connections_are_bounded", listen::ends::connections_are_bounded),
+    #[cfg(unix)]
+    ("listen::connections_are_bounded_by_descriptors", listen::ends::connections_are_bounded_by_descriptors),
+    ("listen::bytes_before_an_error_are_forwarded", listen::ends::bytes_before_an_error_are_forwarded),
+    ("listen::a_wrong_request_leaves_earlier_responses", listen::ends::a_wrong_request_leaves_earlier_responses),
     ("http_records::what_is_lost_accuses_no_side", http_records::what_is_lost_accuses_no_side),
     ("http_records::sessions_that_were_given_up_are_silent", http_records::sessions_that_were_given_up_are_silent),
     ("http_records::addresses_are_relative_to_their_stream", http_records::addresses_are_relative_to_their_stream),

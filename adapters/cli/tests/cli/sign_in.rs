@@ -131,6 +131,11 @@ impl Issuer {
                 state.active.clear();
                 (200, None, Value::Null)
             }
+            // A server that wants a token, and fails with it.
+            "/broken" => (if state.tokens == 0 { 401 } else { 500 }, None, Value::Null),
+            "/.well-known/oauth-protected-resource/broken" => {
+                (200, None, json!({"resource": url("/broken"), "authorization_servers": [self.url]}))
+            }
             _ => (404, None, Value::Null),
         }
     }
@@ -240,6 +245,13 @@ pub(crate) fn other_commands_never_ask_the_user() {
     let (code, _, error) = user.mcp(&["login", &url]);
     assert!(code == 0 && error.ends_with("signed in\n"), "{error}");
     assert_eq!(user.mcp(&["list", &url]).0, 0);
+}
+
+pub(crate) fn servers_that_fail_after_the_sign_in_are_reported() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let (code, _, error) = user.mcp(&["login", &format!("{}/broken", issuer.url)]);
+    assert_eq!((code, issuer.count("/token")), (3, 1), "{error}");
+    assert!(error.contains("the tokens are stored, but") && !error.contains("signed in\n"), "{error}");
 }
 
 pub(crate) fn wrong_sign_ins() {

@@ -1,11 +1,12 @@
 //! What has arrived from a client and is not read yet. Its size is bounded: a client that sends more has to wait.
 
 use std::{
+    cell::RefCell,
     sync::{
         Arc,
         mpsc::{self, Receiver, Sender},
     },
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use super::link::Arrival;
@@ -20,13 +21,15 @@ const ENTRY: usize = 256;
 /// The end that the threads of connections have.
 #[derive(Clone, Debug)]
 pub(super) struct Outbox {
-    sender: Sender<Arrival>,
+    sender: Sender<(Instant, Arrival)>,
     room: Arc<Room>,
 }
 
 #[derive(Debug)]
 pub(super) struct Inbox {
-    receiver: Receiver<Arrival>,
+    receiver: Receiver<(Instant, Arrival)>,
+    /// What was taken from the queue and is not read yet.
+    next: RefCell<Option<(Instant, Arrival)>>,
     room: Arc<Room>,
 }
 
@@ -34,7 +37,7 @@ pub(super) struct Inbox {
 pub(super) fn inbox() -> (Outbox, Inbox) {
     let (sender, receiver) = mpsc::channel();
     let room = Arc::new(Room::new(MAX_QUEUED));
-    (Outbox { sender, room: room.clone() }, Inbox { receiver, room })
+    (Outbox { sender, room: room.clone() }, Inbox { receiver, next: RefCell::default(), room })
 }
 
 fn size(arrival: &Arrival) -> usize {
@@ -51,15 +54,24 @@ fn size(arrival: &Arrival) -> usize {
 impl Outbox {
     /// Waits for room, and returns whether the arrival will be read.
     pub(super) fn send(&self, arrival: Arrival) -> bool {
-        self.room.take(size(&arrival)) && self.sender.send(arrival).is_ok()
+        self.room.take(size(&arrival)) && self.sender.send((Instant::now(), arrival)).is_ok()
     }
 }
 
 impl Inbox {
     pub(super) fn recv(&self, timeout: Duration) -> Option<Arrival> {
-        let arrival = self.receiver.recv_timeout(timeout).ok()?;
+        let next = self.next.take();
+        let (_, arrival) = next.or_else(|| self.receiver.recv_timeout(timeout).ok())?;
         self.room.free(size(&arrival));
         Some(arrival)
+    }
+
+    /// Returns the next arrival without waiting, if it came at `deadline` or before.
+    pub(super) fn recv_until(&self, deadline: Instant) -> Option<Arrival> {
+        let next = self.next.take().or_else(|| self.receiver.try_recv().ok());
+        let is_in_time = next.as_ref().is_some_and(|(at, _)| *at <= deadline);
+        self.next.replace(next);
+        if is_in_time { self.recv(Duration::ZERO) } else { None }
     }
 }
 
@@ -73,6 +85,22 @@ impl Drop for Inbox {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn what_came_in_time_is_read_after_the_deadline() {
+        let (outbox, inbox) = inbox();
+        let line = |text: &str| Arrival::Line(text.as_bytes().to_vec());
+        assert!(outbox.send(line("first")) && outbox.send(line("second")));
+        let deadline = Instant::now();
+        // The clock may not have moved yet.
+        while Instant::now() == deadline {}
+        assert!(outbox.send(line("late")));
+        assert_eq!(inbox.recv_until(deadline), Some(line("first")));
+        assert_eq!(inbox.recv_until(deadline), Some(line("second")));
+        assert_eq!(inbox.recv_until(deadline), None);
+        assert_eq!(inbox.recv(Duration::ZERO), Some(line("late")));
+        assert_eq!(inbox.recv_until(Instant::now()), None);
+    }
 
     #[test]
     fn senders_wait_for_room() {

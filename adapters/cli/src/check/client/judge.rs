@@ -188,14 +188,15 @@ impl Stage {
         if !token.is_string() && !token.is_i64() && !token.is_u64() {
             self.notice(if modern { "M-PROG-002" } else { "PROG-002" }, "the token is no text and no integer", text);
         }
-        let token = token.to_string();
-        // Over HTTP without sessions, two clients of one program may use a token at once.
-        let is_one = !modern || !self.is_http();
-        if is_one && self.session.tokens.values().any(|other| *other == token) {
+        let (id, token) = (message.value["id"].to_string(), token.to_string());
+        // Over HTTP without sessions, two clients of one program may use a token at once. A request that is sent again
+        // has its token, and another id if the one before may have been lost.
+        let is_one = (!modern || !self.is_http()) && !self.session.has_lost;
+        if is_one && self.session.tokens.iter().any(|(other, its)| *other != id && *its == token) {
             self.notice(if modern { "M-PROG-003" } else { "PROG-003" }, "another request has this token", text);
         }
         if self.session.tokens.len() < 1000 {
-            self.session.tokens.insert(message.value["id"].to_string(), token);
+            self.session.tokens.insert(id, token);
         }
     }
 
@@ -404,9 +405,13 @@ impl Stage {
     /// Judges the header of the argument `message` of the tool `echo`.
     fn judge_param(&mut self, message: &Message, shown: &str) {
         let params = &message.value["params"];
-        if message.method() == "server/discover" {
-            // Another client of the program may begin, which has to list the tools itself.
+        // Another client of the program may begin, which has to list the tools itself. Without a discovery, it shows
+        // that by an id that was used.
+        let is_used = !self.ids.insert(message.value["id"].to_string());
+        if is_used || message.method() == "server/discover" {
             self.has_schema = false;
+            self.ids.clear();
+            self.ids.insert(message.value["id"].to_string());
         }
         let has_schema = self.has_schema && !self.facts.calls_blindly;
         if message.method() != "tools/call" || params["name"] != "echo" || !has_schema {

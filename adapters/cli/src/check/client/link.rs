@@ -57,6 +57,8 @@ pub(super) trait Link {
     fn now(&self) -> Instant;
     /// Waits for what comes next.
     fn next(&mut self, timeout: Duration) -> Arrival;
+    /// Returns what came at `deadline` or before and is not read yet.
+    fn arrived(&mut self, deadline: Instant) -> Option<Arrival>;
     /// Writes bytes to the standard output of the server.
     fn write(&mut self, bytes: &[u8]) -> io::Result<()>;
     /// Ends the server, as if its process had ended.

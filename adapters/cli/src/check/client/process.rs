@@ -142,6 +142,10 @@ impl Link for Client {
         Instant::now()
     }
 
+    fn arrived(&mut self, deadline: Instant) -> Option<Arrival> {
+        self.running.as_ref()?.inbox.recv_until(deadline)
+    }
+
     fn next(&mut self, timeout: Duration) -> Arrival {
         let Some(running) = &mut self.running else { return Arrival::Ended(None) };
         let deadline = Instant::now() + timeout;

@@ -5,8 +5,10 @@ use std::time::Instant;
 use serde_json::Value;
 
 use super::{
+    answers::claim,
     catalogue::checks,
     definition::Check,
+    modern::digest,
     stage::{Stage, Step, exit},
 };
 use crate::check::{
@@ -54,6 +56,9 @@ fn plain(stage: &mut Stage) -> Verdict {
                     stage.facts.modern.get_or_insert_with(|| meta.clone());
                 }
                 stage.facts.tries_sessions |= stage.era == Era::Modern && message.method() == "initialize";
+                if message.is_request() && claim(&message.value).is_some() {
+                    *stage.facts.repeats.entry(digest(&message)).or_default() += 1;
+                }
                 // Calls that do not wait for the list of the tools come before its answer.
                 if stage.era == Era::Modern && message.method() == "tools/list" {
                     stage.settle()?;

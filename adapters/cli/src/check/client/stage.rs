@@ -1,7 +1,7 @@
 //! The server of a check: what it receives, and when it answers.
 
 use std::{
-    collections::{BTreeMap, BTreeSet},
+    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
     time::{Duration, Instant},
 };
 
@@ -120,6 +120,8 @@ pub(super) struct Facts {
     /// How the client has ended in that run.
     pub(super) ends: BTreeMap<Era, Option<i32>>,
     pub(super) answers_ping: bool,
+    /// How often each request of 2026-07-28 is sent when nothing happens, by its digest.
+    pub(super) repeats: HashMap<u64, usize>,
     /// Whether tools are called before they are listed.
     pub(super) calls_blindly: bool,
     /// Whether `initialize` is sent to a server of 2026-07-28 that answers all.
@@ -144,6 +146,8 @@ pub(super) struct Stage {
     pub(super) is_deleted: bool,
     /// Whether the client has got the tools.
     pub(super) has_schema: bool,
+    /// The ids of requests of 2026-07-28 since a client has begun.
+    pub(super) ids: HashSet<String>,
     /// How many requests were refused with 400, and how often the client has closed a connection.
     pub(super) refusals: usize,
     pub(super) ends: usize,
@@ -178,6 +182,7 @@ impl Stage {
             responses: Vec::new(),
             is_deleted: false,
             has_schema: false,
+            ids: HashSet::new(),
             refusals: 0,
             ends: 0,
             observed: Observed::default(),
@@ -220,6 +225,7 @@ impl Stage {
         (self.held, self.left) = (None, None);
         (self.is_deleted, self.has_schema, self.refusals, self.ends) = (false, false, 0, 0);
         self.calls.clear();
+        self.ids.clear();
         self.responses.clear();
         self.is_starting = true;
         self.link.start().or_else(|error| not_reachable(format!("the client cannot be started: {error}")))
@@ -259,11 +265,15 @@ impl Stage {
     pub(super) fn step(&mut self, deadline: Instant) -> Result<Step, Outcome> {
         let now = self.link.now();
         let until = self.left.map_or(deadline, |at| deadline.min(at + LEAVE));
-        // A client that writes without an end does not extend the time.
-        if now >= deadline {
-            return Ok(Step::Silence);
-        }
-        let arrival = self.link.next(until.saturating_duration_since(now));
+        let arrival = if now < deadline {
+            self.link.next(until.saturating_duration_since(now))
+        } else {
+            // What came in time counts. A client that writes without an end does not extend the time.
+            match self.link.arrived(deadline) {
+                Some(arrival) => arrival,
+                None => return Ok(Step::Silence),
+            }
+        };
         let len = match &arrival {
             Arrival::Line(line) => line.len(),
             Arrival::Request(request) => request.body.len(),

@@ -36,6 +36,8 @@ pub(super) enum Chunk {
         has_returned: bool,
     },
     Over,
+    /// Before a byte that is wrong, for this reason.
+    Wrong(&'static str),
 }
 
 /// What follows the digits of a size in its line.
@@ -72,9 +74,9 @@ impl Framing {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
 
-    /// Whether a part of the fields after the body was read, and not all of them.
+    /// Whether a part of the fields after the body may have been read, and not all of them.
     pub(super) const fn is_in_trailer(&self) -> bool {
-        matches!(self, Self::Chunked(Chunk::Trailer { len: 1.., .. }))
+        matches!(self, Self::Chunked(Chunk::Trailer { len: 1.., .. } | Chunk::Wrong(_)))
     }
 
     /// Whether the next byte of a chunked body is the first one of a chunk.
@@ -82,7 +84,8 @@ impl Framing {
         matches!(self, Self::Chunked(Chunk::Size { len: 0, .. }))
     }
 
-    /// Takes the bytes of the body from the beginning of `bytes`. Returns how many there are.
+    /// Takes the bytes of the body from the beginning of `bytes`. Returns how many there are. Those before an error are
+    /// taken: it is returned by the next call.
     pub(super) fn take(&mut self, bytes: &[u8], content: &mut Content) -> Result<usize, &'static str> {
         match self {
             Self::UntilEnd => {
@@ -97,6 +100,9 @@ impl Framing {
             }
             Self::Chunked(chunk) => {
                 let mut at = 0;
+                if let Chunk::Wrong(why) = chunk {
+                    return Err(why);
+                }
                 while at < bytes.len() && !matches!(chunk, Chunk::Over) {
                     if let Chunk::Data(left) = chunk {
                         let len = (bytes.len() - at).min(usize::try_from(*left).unwrap_or(usize::MAX));
@@ -108,7 +114,10 @@ impl Framing {
                         }
                         continue;
                     }
-                    chunk.take(bytes[at], content)?;
+                    if let Err(why) = chunk.take(bytes[at], content) {
+                        *chunk = Chunk::Wrong(why);
+                        return if at == 0 { Err(why) } else { Ok(at) };
+                    }
                     at += 1;
                 }
                 Ok(at)
@@ -173,7 +182,7 @@ impl Chunk {
                 }
                 content.trailer.push(byte);
             }
-            Self::Data(_) | Self::Over => {}
+            Self::Data(_) | Self::Over | Self::Wrong(_) => {}
         }
         Ok(())
     }
@@ -190,7 +199,9 @@ mod tests {
             let taken = framing.take(bytes, &mut content)?;
             len += taken;
             if taken < bytes.len() {
-                assert!(framing.is_over());
+                // After the end nothing is taken, and after an error it is returned.
+                let rest = framing.take(&bytes[taken..], &mut content)?;
+                assert!(rest == 0 && framing.is_over());
                 break;
             }
         }
@@ -208,6 +219,14 @@ mod tests {
             let bare = b"2\nab\n0\n\nx";
             assert_eq!(read(Framing::chunked(), bare, chunk), Ok((b"ab".to_vec(), Vec::new(), bare.len() - 1)));
         }
+    }
+
+    #[test]
+    fn bytes_before_an_error_are_taken() {
+        let (mut framing, mut content) = (Framing::chunked(), Content::default());
+        assert_eq!(framing.take(b"3\r\nabc\r\nx", &mut content), Ok(8));
+        assert_eq!((content.data.as_slice(), framing.is_over()), (&b"abc"[..], false));
+        assert!(framing.take(b"x", &mut content).is_err());
     }
 
     #[test]

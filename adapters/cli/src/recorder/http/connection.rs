@@ -20,7 +20,7 @@ use super::{
 };
 use crate::record::{EndpointRewriter, Origin};
 
-/// How long a connection without a request, a request, and a side that does not read may make no progress.
+/// How long a connection without an exchange, a request, and a side that does not read may make no progress.
 const IDLE: Duration = Duration::from_secs(300);
 
 /// How long one direction may be silent after the other one has ended.
@@ -41,17 +41,52 @@ struct Pending {
     own: head::Origin,
 }
 
-#[derive(Debug, Default)]
+#[derive(Debug)]
 struct State {
     pending: VecDeque<Pending>,
     /// Whether a response is being written to the client.
     is_writing: bool,
+    /// When the last response had been written.
+    last_end: Instant,
     requests_ended: bool,
     /// Why the client sends no more, if it was the client that ended the requests.
     client_end: Option<String>,
     responses_ended: bool,
     /// Grows with each piece of a response.
     pieces: u64,
+}
+
+impl Default for State {
+    fn default() -> Self {
+        Self {
+            pending: VecDeque::new(),
+            is_writing: false,
+            last_end: Instant::now(),
+            requests_ended: false,
+            client_end: None,
+            responses_ended: false,
+            pieces: 0,
+        }
+    }
+}
+
+impl State {
+    /// Returns when the last exchange had ended, or `None` while one is in progress. The last piece of a response is a
+    /// part of its exchange until the client has it.
+    fn idle_since(&self) -> Option<Instant> {
+        (self.pending.is_empty() && !self.is_writing).then_some(self.last_end)
+    }
+
+    /// Ends the writing of a response.
+    fn end_writing(&mut self) {
+        (self.is_writing, self.last_end) = (false, Instant::now());
+    }
+
+    /// Whether an exchange other than `own`, which the client has broken, is in progress. A response to `own` that has
+    /// begun counts, too.
+    fn has_others(&self, own: Option<&Exchange>) -> bool {
+        self.is_writing || self.pending.iter().any(|it| own.is_none_or(|own| !own.is_same(&it.exchange)))
+    }
 }
 
 /// What both directions share.
@@ -104,12 +139,13 @@ impl Shared {
 
 /// Forwards everything between a client and the server until both have ended.
 pub(super) fn forward(site: &Arc<Site>, number: u64, client: TcpStream) {
-    let Ok(output) = client.try_clone() else { return };
+    // Both directions share the descriptor.
+    let client = Arc::new(client);
     let _ = client.set_nodelay(true);
     let _ = client.set_write_timeout(Some(IDLE));
     let shared = Arc::new(Shared::default());
-    let input = Input::new(client, Some(IDLE));
-    let mut requests = Requests { site: Arc::clone(site), number, shared, input, output, server: None };
+    let input = Input::new(Arc::clone(&client), Some(IDLE));
+    let mut requests = Requests { site: Arc::clone(site), number, shared, input, output: client, server: None };
     let why = requests.run();
     requests.end(why);
 }
@@ -118,8 +154,10 @@ pub(super) fn forward(site: &Arc<Site>, number: u64, client: TcpStream) {
 enum Ended {
     /// The client has closed it.
     Closed,
-    /// The client is gone, or has sent something that is not HTTP.
-    Broken(String),
+    /// The client is gone.
+    Gone(String),
+    /// The client has sent something that is not HTTP, or only a part of this request. It may still read.
+    Wrong(String, Option<Exchange>),
     /// Refused with this status, for this reason.
     Refused(u16, &'static str, Option<Exchange>),
     /// The server does not read any more. It may still respond.
@@ -130,8 +168,8 @@ struct Requests {
     site: Arc<Site>,
     number: u64,
     shared: Arc<Shared>,
-    input: Input<TcpStream>,
-    output: TcpStream,
+    input: Input<Arc<TcpStream>>,
+    output: Arc<TcpStream>,
     server: Option<(ServerWriter, thread::JoinHandle<()>)>,
 }
 
@@ -139,11 +177,12 @@ impl Requests {
     fn run(&mut self) -> Ended {
         loop {
             let shared = &self.shared;
-            let bytes = match self.input.head(|| shared.state().pending.is_empty()) {
+            let bytes = match self.input.head(|| shared.state().idle_since()) {
                 Ok(bytes) => bytes,
                 Err(NoHead::End) => return Ended::Closed,
                 Err(NoHead::TooLong) => return Ended::Refused(431, "the head of the request is too long", None),
-                Err(NoHead::Broken(why)) => return Ended::Broken(why),
+                Err(NoHead::Wrong(why)) => return Ended::Wrong(why, None),
+                Err(NoHead::Gone(why)) => return Ended::Gone(why),
             };
             let exchange = self.site.recorder.begin(self.number, &bytes);
             if let Err(ended) = self.exchange(bytes, exchange) {
@@ -172,7 +211,7 @@ impl Requests {
         if !self.shared.wait(IDLE, is_free) {
             let why = format!("{PIPELINED} requests wait for their responses");
             exchange.failed(Origin::Server, &why);
-            return Err(Ended::Broken(why));
+            return Err(Ended::Wrong(why, None));
         }
         let forwarded = head.for_server(&own, &self.site.address.origin, self.site.no_compression);
         let pending = Pending { exchange: exchange.clone(), method: head.method().to_owned(), own };
@@ -192,8 +231,18 @@ impl Requests {
         self.write(&forwarded)?;
         let mut held = Vec::new();
         loop {
-            let piece =
-                self.input.piece(&mut framing, &mut content).map_err(|error| Ended::Broken(error.to_string()))?;
+            let piece = match self.input.piece(&mut framing, &mut content) {
+                Ok(piece) => piece,
+                Err(error) => {
+                    // The fields after the body that are there are forwarded, too.
+                    body.flush();
+                    let _ = self.write(&held);
+                    return Err(match is_gone(&error) {
+                        true => Ended::Gone(error.to_string()),
+                        false => Ended::Wrong(error.to_string(), Some(exchange.clone())),
+                    });
+                }
+            };
             body.content(&mut content);
             let Some(mut piece) = piece else { break };
             held.append(&mut piece);
@@ -219,7 +268,7 @@ impl Requests {
     }
 
     fn start(&mut self, reader: ServerReader, writer: ServerWriter) -> io::Result<()> {
-        let (site, shared, output) = (Arc::clone(&self.site), Arc::clone(&self.shared), self.output.try_clone()?);
+        let (site, shared, output) = (Arc::clone(&self.site), Arc::clone(&self.shared), Arc::clone(&self.output));
         let mut responses = Responses { site, shared, input: Input::new(reader, None), output };
         let run = move || responses.run();
         let thread = thread::Builder::new().name("responses".into()).stack_size(STACK).spawn(run)?;
@@ -229,14 +278,17 @@ impl Requests {
 
     /// Ends both connections. The responses may go on for as long as something of them arrives.
     fn end(mut self, why: Ended) {
+        let mut is_reading = false;
         match why {
             // A client may close only its own direction: its requests still have their responses.
             Ended::Closed => self.shared.update(|state| state.client_end = Some("the connection was closed".into())),
-            Ended::Broken(why) => {
-                self.shared.update(|state| state.client_end = Some(why));
-                // Nothing can reach the client any more.
-                if let Some((writer, _)) = &self.server {
-                    let _ = writer.socket().shutdown(Shutdown::Both);
+            Ended::Gone(why) => self.abandon(why),
+            Ended::Wrong(why, exchange) => {
+                is_reading = self.shared.state().has_others(exchange.as_ref());
+                if is_reading {
+                    self.shared.update(|state| state.client_end = Some(why));
+                } else {
+                    self.abandon(why);
                 }
             }
             Ended::ServerGone => self.discard(),
@@ -261,12 +313,23 @@ impl Requests {
             }
             let _ = thread.join();
         }
+        if is_reading {
+            self.discard();
+        }
         let _ = self.output.shutdown(Shutdown::Both);
+    }
+
+    /// Ends the connection to the server: no response is waited for.
+    fn abandon(&self, why: String) {
+        self.shared.update(|state| state.client_end = Some(why));
+        if let Some((writer, _)) = &self.server {
+            let _ = writer.socket().shutdown(Shutdown::Both);
+        }
     }
 
     /// Responds to a request that is not forwarded, unless the response to an earlier one goes on.
     fn refuse(&mut self, status: u16, why: &str, exchange: Option<&Exchange>) {
-        let is_idle = |state: &State| state.pending.is_empty() && !state.is_writing;
+        let is_idle = |state: &State| state.idle_since().is_some();
         self.shared.wait(LINGER, |state| state.responses_ended || is_idle(state));
         let is_free = {
             let state = self.shared.state();
@@ -278,7 +341,7 @@ impl Requests {
             None => {}
         }
         if is_free {
-            answer(&mut self.output, status, why);
+            answer(&self.output, status, why);
             self.discard();
         }
     }
@@ -288,7 +351,7 @@ impl Requests {
         let deadline = Instant::now() + LINGER;
         loop {
             let left = deadline.saturating_duration_since(Instant::now());
-            let is_set = !left.is_zero() && self.input.source.set_read_timeout(Some(left)).is_ok();
+            let is_set = !left.is_zero() && self.output.set_read_timeout(Some(left)).is_ok();
             if !is_set || !matches!(self.input.read(), Ok(1..)) {
                 return;
             }
@@ -296,8 +359,13 @@ impl Requests {
     }
 }
 
+/// Whether the connection is broken. The other errors are those of what was sent, or of a time.
+fn is_gone(error: &io::Error) -> bool {
+    !matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
+}
+
 /// Sends a response of the recorder itself.
-pub(super) fn answer(output: &mut TcpStream, status: u16, why: &str) {
+pub(super) fn answer(mut output: &TcpStream, status: u16, why: &str) {
     let reason = match status {
         400 => "Bad Request",
         421 => "Misdirected Request",
@@ -320,7 +388,7 @@ struct Responses {
     site: Arc<Site>,
     shared: Arc<Shared>,
     input: Input<ServerReader>,
-    output: TcpStream,
+    output: Arc<TcpStream>,
 }
 
 /// The direction of the responses has ended: the side that ended it, and why.
@@ -332,7 +400,7 @@ impl Responses {
             if let Err(stopped) = self.response() {
                 break stopped;
             }
-            self.shared.update(|state| state.is_writing = false);
+            self.shared.update(State::end_writing);
         };
         self.shared.end_responses(from, &why);
         if from == Origin::Client {
@@ -348,10 +416,10 @@ impl Responses {
 
     fn response(&mut self) -> Result<(), Stopped> {
         let stopped = |why: &str| Stopped(Origin::Server, why.to_owned());
-        let bytes = self.input.head(|| false).map_err(|why| match why {
+        let bytes = self.input.head(|| None).map_err(|why| match why {
             NoHead::End => stopped("the connection was closed"),
             NoHead::TooLong => stopped("the head of the response is too long"),
-            NoHead::Broken(why) => Stopped(Origin::Server, why),
+            NoHead::Wrong(why) | NoHead::Gone(why) => Stopped(Origin::Server, why),
         })?;
         let pending = self.shared.update(|state| {
             state.is_writing = true;
@@ -397,8 +465,18 @@ impl Responses {
     ) -> Result<(), Stopped> {
         let (mut content, mut trailer, mut held) = (Content::default(), Vec::new(), Vec::new());
         loop {
-            let piece =
-                self.input.piece(framing, &mut content).map_err(|error| Stopped(Origin::Server, error.to_string()))?;
+            let piece = match self.input.piece(framing, &mut content) {
+                Ok(piece) => piece,
+                Err(error) => {
+                    // What was kept back is in the record then, and the client gets it, too.
+                    body.flush();
+                    if let Some(rewriter) = rewriter.as_mut() {
+                        held.append(&mut cut(rewriter, framing, &trailer));
+                    }
+                    self.write(&held)?;
+                    return Err(Stopped(Origin::Server, error.to_string()));
+                }
+            };
             let is_end = piece.is_none();
             // It has a limit of its own, and may arrive in several pieces.
             trailer.extend_from_slice(&content.trailer);
@@ -432,7 +510,7 @@ impl Responses {
     }
 
     fn write(&mut self, bytes: &[u8]) -> Result<(), Stopped> {
-        let written = self.output.write_all(bytes);
+        let written = (&*self.output).write_all(bytes);
         self.shared.update(|state| state.pieces += 1);
         written.map_err(|error| Stopped(Origin::Client, error.to_string()))
     }
@@ -452,19 +530,47 @@ fn rewritten(
     if is_over {
         rewriter.end(&mut data);
     }
-    if !matches!(framing, Framing::Chunked(_)) {
-        return data;
-    }
-    let mut out = Vec::new();
-    if !data.is_empty() {
-        out.extend_from_slice(format!("{:x}\r\n", data.len()).as_bytes());
-        out.extend_from_slice(&data);
-        out.extend_from_slice(b"\r\n");
-    }
-    if framing.is_over() {
+    let mut out = chunk(framing, data);
+    if matches!(framing, Framing::Chunked(_)) && framing.is_over() {
         out.extend_from_slice(b"0\r\n");
         out.extend_from_slice(trailer);
         out.extend_from_slice(b"\r\n");
     }
     out
+}
+
+/// Returns what was kept back of a stream that was cut.
+fn cut(rewriter: &mut EndpointRewriter, framing: &Framing, trailer: &[u8]) -> Vec<u8> {
+    let mut data = Vec::new();
+    rewriter.end(&mut data);
+    let mut out = chunk(framing, data);
+    if !trailer.is_empty() {
+        out.extend_from_slice(b"0\r\n");
+        out.extend_from_slice(trailer);
+    }
+    out
+}
+
+/// Returns bytes in the framing of their body.
+fn chunk(framing: &Framing, data: Vec<u8>) -> Vec<u8> {
+    if !matches!(framing, Framing::Chunked(_)) || data.is_empty() {
+        return data;
+    }
+    [format!("{:x}\r\n", data.len()).as_bytes(), &data, b"\r\n"].concat()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_exchange_is_in_progress_until_its_response_is_written() {
+        let mut state = State::default();
+        let start = state.idle_since().expect("nothing has begun");
+        // The last piece has been read, and the client does not take it.
+        state.is_writing = true;
+        assert_eq!(state.idle_since(), None);
+        state.end_writing();
+        assert!(state.idle_since().is_some_and(|since| since > start));
+    }
 }

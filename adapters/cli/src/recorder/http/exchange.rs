@@ -7,8 +7,7 @@ use std::{
 
 use super::{super::file::RecordFile, body::Content, head::Head};
 use crate::record::{
-    EndpointScanner, HeadMasker, HttpEvent, Kind, Masker, Origin, Part, Pseudonyms, QueryMasker, Section, Step, What,
-    mask_url,
+    EventsMasker, HeadMasker, HttpEvent, Kind, Masker, Origin, Part, Pseudonyms, QueryMasker, Step, What,
 };
 
 /// Records all exchanges of a record.
@@ -80,11 +79,7 @@ impl Exchange {
             Some(names) => match &*head.media_type() {
                 "application/x-www-form-urlencoded" => Masks::Form(QueryMasker::form(names.clone())),
                 // Those of Streamable HTTP that are responses to POST have no address, and are recorded at once.
-                "text/event-stream" if is_get => Masks::Events(Box::new(Events {
-                    scanner: EndpointScanner::default(),
-                    names: names.clone(),
-                    json: Masker::new(Kind::Json),
-                })),
+                "text/event-stream" if is_get => Masks::Events(Box::new(EventsMasker::new(names.clone()))),
                 media if media.ends_with("json") || media.is_empty() || media == "text/event-stream" => {
                     Masks::Text(Masker::new(Kind::Json))
                 }
@@ -108,6 +103,10 @@ impl Exchange {
         }
     }
 
+    pub(super) const fn is_same(&self, other: &Self) -> bool {
+        self.number == other.number
+    }
+
     /// Marks the exchange as over. Returns whether it was not.
     fn finish(&self) -> bool {
         let mut state = self.state.lock().unwrap_or_else(PoisonError::into_inner);
@@ -122,37 +121,8 @@ enum Masks {
     /// No byte is recorded.
     Omit,
     Form(QueryMasker),
-    Events(Box<Events>),
+    Events(Box<EventsMasker>),
     Text(Masker),
-}
-
-/// Masks a stream of events. The first one may have the address of a session.
-#[derive(Debug)]
-struct Events {
-    scanner: EndpointScanner,
-    names: Pseudonyms,
-    json: Masker,
-}
-
-impl Events {
-    fn mask(&mut self, bytes: &[u8], out: &mut Vec<u8>) {
-        let (names, json) = (&self.names, &mut self.json);
-        self.scanner.take(bytes, |section| masked(section, names, json, out));
-    }
-
-    fn end(&mut self, out: &mut Vec<u8>) {
-        let (names, json) = (&self.names, &mut self.json);
-        self.scanner.end(|section| masked(section, names, json, out));
-    }
-}
-
-fn masked(section: Section<'_>, names: &Pseudonyms, json: &mut Masker, out: &mut Vec<u8>) {
-    match section {
-        Section::Other(bytes) => json.mask(bytes, out),
-        // What may be an address and is JSON has no query.
-        Section::Address(bytes) if bytes.starts_with(b"{") => json.mask(bytes, out),
-        Section::Address(bytes) => mask_url(names, bytes, out),
-    }
 }
 
 /// Records the body of a request or of a response.
@@ -189,7 +159,7 @@ impl BodyRecorder {
     }
 
     /// Records what was held back. The body has ended, or nothing more of it arrives.
-    fn flush(&mut self) {
+    pub(super) fn flush(&mut self) {
         let mut rest = Vec::new();
         match &mut self.masks {
             Masks::Form(masker) => masker.end(&mut rest),

@@ -3,6 +3,7 @@
 use std::{
     io::{self, Read},
     net::TcpStream,
+    sync::Arc,
     time::{Duration, Instant},
 };
 
@@ -27,9 +28,9 @@ pub(super) trait Source {
     fn socket(&self) -> &TcpStream;
 }
 
-impl Source for TcpStream {
+impl Source for Arc<TcpStream> {
     fn read_some(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        self.read(buffer)
+        (&**self).read(buffer)
     }
 
     fn socket(&self) -> &TcpStream {
@@ -66,7 +67,10 @@ pub(super) enum NoHead {
     /// The side closed the connection before it.
     End,
     TooLong,
-    Broken(String),
+    /// It has an error. The side may still read.
+    Wrong(String),
+    /// The connection is broken.
+    Gone(String),
 }
 
 /// Whether nothing arrived in time.
@@ -106,10 +110,17 @@ impl<S: Source> Input<S> {
         bytes
     }
 
-    /// Reads a whole head. Its first byte may take any time, unless the connection is not used any more.
-    pub(super) fn head(&mut self, is_unused: impl Fn() -> bool) -> Result<Vec<u8>, NoHead> {
+    /// Returns how long the first byte of a head may still take, if the connection has been idle since `since`.
+    fn left_idle(&self, since: Instant) -> Option<Duration> {
+        self.idle.map(|idle| idle.saturating_sub(since.elapsed()))
+    }
+
+    /// Reads a whole head. Its first byte may take any time while an exchange is in progress. `idle_since` returns when
+    /// the last one has ended, or `None` while there is one.
+    pub(super) fn head(&mut self, idle_since: impl Fn() -> Option<Instant>) -> Result<Vec<u8>, NoHead> {
         let (mut end, mut deadline, most) = (HeadEnd::default(), None, self.most);
-        let broken = |error: io::Error| NoHead::Broken(error.to_string());
+        let start = Instant::now();
+        let broken = |error: io::Error| NoHead::Gone(error.to_string());
         loop {
             if deadline.is_none() {
                 // Some clients send an empty line after a body.
@@ -123,21 +134,25 @@ impl<S: Source> Input<S> {
                 return Err(NoHead::TooLong);
             }
             let timeout = if self.left().is_empty() {
-                self.idle
+                // While an exchange is in progress, this is only when to look again.
+                match idle_since().map(|since| self.left_idle(since.max(start))) {
+                    Some(Some(Duration::ZERO)) => return Err(NoHead::End),
+                    Some(left) => left,
+                    None => self.idle,
+                }
             } else {
                 let deadline = *deadline.get_or_insert_with(|| Instant::now() + most);
                 let left = deadline.saturating_duration_since(Instant::now());
                 if left.is_zero() {
-                    return Err(NoHead::Broken(format!("the head took more than {} seconds", most.as_secs())));
+                    return Err(NoHead::Wrong(format!("the head took more than {} seconds", most.as_secs())));
                 }
                 Some(left)
             };
             self.source.socket().set_read_timeout(timeout).map_err(broken)?;
             match self.read_more() {
                 Ok(0) if self.left().is_empty() => return Err(NoHead::End),
-                Ok(0) => return Err(NoHead::Broken("the connection was closed within a head".into())),
+                Ok(0) => return Err(NoHead::Wrong("the connection was closed within a head".into())),
                 Ok(_) => {}
-                Err(error) if is_timeout(&error) && self.left().is_empty() && is_unused() => return Err(NoHead::End),
                 Err(error) if is_timeout(&error) => {}
                 Err(error) => return Err(broken(error)),
             }
@@ -168,7 +183,7 @@ impl<S: Source> Input<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::{io::Write, net::TcpListener};
+    use std::{cell::Cell, io::Write, net::TcpListener};
 
     use super::*;
 
@@ -180,32 +195,55 @@ mod tests {
     }
 
     #[test]
-    fn slow_heads_and_unused_connections_end() {
+    fn slow_heads_and_idle_connections_end() {
         let (_client, server) = pair();
-        let mut input = Input::new(server, Some(Duration::from_millis(20)));
-        assert_eq!(input.head(|| true), Err(NoHead::End), "nothing has arrived, and nothing is expected");
+        let mut input = Input::new(Arc::new(server), Some(Duration::from_millis(20)));
+        let start = Instant::now();
+        assert_eq!(input.head(|| Some(start)), Err(NoHead::End), "nothing has arrived, and nothing is expected");
         let (mut client, server) = pair();
-        let mut input = Input::new(server, None);
+        let mut input = Input::new(Arc::new(server), None);
         input.most = Duration::from_millis(50);
         client.write_all(b"GET / HTTP/1.1\r\n").expect("it is read");
-        assert_eq!(input.head(|| true), Err(NoHead::Broken("the head took more than 0 seconds".into())));
+        assert_eq!(input.head(|| Some(start)), Err(NoHead::Wrong("the head took more than 0 seconds".into())));
+    }
+
+    #[test]
+    fn the_idle_time_begins_with_the_end_of_the_last_exchange() {
+        let (_client, server) = pair();
+        let idle = Duration::from_millis(200);
+        let mut input = Input::new(Arc::new(server), Some(idle));
+        let (looks, end) = (Cell::new(0), Cell::new(None));
+        // An exchange is in progress, and ends while the next request is waited for.
+        let idle_since = || {
+            looks.set(looks.get() + 1);
+            if looks.get() == 2 {
+                end.set(Some(Instant::now()));
+            }
+            end.get()
+        };
+        assert_eq!(input.head(idle_since), Err(NoHead::End));
+        assert!(end.get().is_some_and(|end| end.elapsed() >= idle), "{} looks", looks.get());
+        // What happened before the end of the last request does not count.
+        let begin = Instant::now();
+        assert_eq!(input.head(|| end.get()), Err(NoHead::End));
+        assert!(begin.elapsed() >= idle);
     }
 
     #[test]
     fn many_heads_of_one_read_are_cut_one_by_one() {
         let (mut client, server) = pair();
-        let mut input = Input::new(server, None);
+        let mut input = Input::new(Arc::new(server), None);
         let head = b"GET / HTTP/1.1\r\n\r\n";
         client.write_all(&head.repeat(1_000)).expect("it is read");
         client.write_all(b"\r\n\r\nGET /last HTTP/1.1\r\n\r\n12345").expect("it is read");
         for _ in 0..1_000 {
-            assert_eq!(input.head(|| true).as_deref(), Ok(&head[..]));
+            assert_eq!(input.head(|| None).as_deref(), Ok(&head[..]));
         }
-        assert_eq!(input.head(|| true).as_deref(), Ok(&b"GET /last HTTP/1.1\r\n\r\n"[..]));
+        assert_eq!(input.head(|| None).as_deref(), Ok(&b"GET /last HTTP/1.1\r\n\r\n"[..]));
         let (mut framing, mut content) = (Framing::Length(5), Content::default());
         while input.piece(&mut framing, &mut content).expect("bytes").is_some() {}
         assert_eq!(content.data, b"12345");
         drop(client);
-        assert_eq!(input.head(|| true), Err(NoHead::End));
+        assert_eq!(input.head(|| None), Err(NoHead::End));
     }
 }

@@ -21,6 +21,7 @@ use std::{
 };
 
 use exchange::Recorder;
+use mcp_driver::os::net::most_connections;
 use server::Address;
 
 use super::file::RecordFile;
@@ -30,8 +31,11 @@ use crate::{
     show,
 };
 
-/// The most connections at once.
+/// The most connections at once, if the process may have descriptors for them.
 const MAX_CONNECTIONS: usize = 256;
+
+/// The descriptors of a connection: one to the client, and one to the server.
+const DESCRIPTORS: usize = 2;
 
 /// How long the listener waits after an error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
@@ -63,6 +67,8 @@ struct Site {
     own: String,
     no_compression: bool,
     quiet: bool,
+    /// The most connections at once.
+    most: usize,
     noted: Mutex<HashSet<&'static str>>,
 }
 
@@ -106,7 +112,8 @@ pub(crate) fn record_http(options: &ListenOptions<'_>) -> Result<ExitCode, Faile
     }
     let recorder = Arc::new(Recorder::new(file, options.is_masked));
     let (no_compression, quiet) = (options.no_compression, options.quiet);
-    let site = Arc::new(Site { recorder, address, own, no_compression, quiet, noted: Mutex::default() });
+    let most = MAX_CONNECTIONS.min(most_connections(DESCRIPTORS));
+    let site = Arc::new(Site { recorder, address, own, no_compression, quiet, most, noted: Mutex::default() });
     let open = Arc::new(AtomicUsize::new(0));
     let mut number = 0;
     for client in listener.incoming() {
@@ -129,12 +136,12 @@ impl Drop for Counted {
     }
 }
 
-fn accept(site: &Arc<Site>, open: &Arc<AtomicUsize>, number: u64, mut client: TcpStream) {
-    let is_full = open.fetch_add(1, Ordering::AcqRel) >= MAX_CONNECTIONS;
+fn accept(site: &Arc<Site>, open: &Arc<AtomicUsize>, number: u64, client: TcpStream) {
+    let is_full = open.fetch_add(1, Ordering::AcqRel) >= site.most;
     let counted = Counted(Arc::clone(open));
     if is_full {
-        site.note_once("full", &format!("more than {MAX_CONNECTIONS} connections: the others are refused"));
-        return connection::answer(&mut client, 503, "too many connections");
+        site.note_once("full", &format!("more than {} connections: the others are refused", site.most));
+        return connection::answer(&client, 503, "too many connections");
     }
     let site = Arc::clone(site);
     let run = move || {

@@ -90,7 +90,9 @@ impl Address {
             }
         };
         socket.set_write_timeout(Some(STALL))?;
-        let writer = ServerWriter { socket: socket.try_clone()?, tls: tls.clone() };
+        // Both directions share the descriptor.
+        let socket = Arc::new(socket);
+        let writer = ServerWriter { socket: Arc::clone(&socket), tls: tls.clone() };
         let raw = if tls.is_some() { vec![0; RAW] } else { Vec::new() };
         Ok((ServerReader { socket, tls, raw, filled: 0..0 }, writer))
     }
@@ -159,7 +161,7 @@ impl Tls {
 
 /// The reading side of a connection.
 pub(super) struct ServerReader {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     tls: Option<Arc<Tls>>,
     /// Encrypted bytes, of which `filled` were read and not decrypted.
     raw: Vec<u8>,
@@ -167,20 +169,20 @@ pub(super) struct ServerReader {
 }
 
 impl ServerReader {
-    pub(super) const fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
     /// Reads some bytes. 0 is the end.
     pub(super) fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let Some(tls) = &self.tls else { return self.socket.read(buffer) };
+        let Some(tls) = &self.tls else { return (&*self.socket).read(buffer) };
         loop {
             match lock(&tls.session).reader().read(buffer) {
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => {}
                 read => return read,
             }
             if self.filled.is_empty() {
-                let len = self.socket.read(&mut self.raw)?;
+                let len = (&*self.socket).read(&mut self.raw)?;
                 self.filled = 0..len;
             }
             {
@@ -191,7 +193,7 @@ impl ServerReader {
             }
             // A thread that is writing writes this, too. It must not be waited for: the server may not be reading.
             if let Ok(_order) = tls.order.try_lock() {
-                self.socket.write_all(&tls.output()?)?;
+                (&*self.socket).write_all(&tls.output()?)?;
             }
         }
     }
@@ -199,18 +201,18 @@ impl ServerReader {
 
 /// The writing side of a connection.
 pub(super) struct ServerWriter {
-    socket: TcpStream,
+    socket: Arc<TcpStream>,
     tls: Option<Arc<Tls>>,
 }
 
 impl ServerWriter {
-    pub(super) const fn socket(&self) -> &TcpStream {
+    pub(super) fn socket(&self) -> &TcpStream {
         &self.socket
     }
 
     pub(super) fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
         match &self.tls {
-            None => self.socket.write_all(bytes),
+            None => (&*self.socket).write_all(bytes),
             Some(tls) => tls.write(&self.socket, bytes),
         }
     }
@@ -223,7 +225,7 @@ impl ServerWriter {
             let _ = tls.write(&self.socket, &[]);
             let _order = lock(&tls.order);
             if let Ok(out) = tls.output() {
-                let _ = self.socket.write_all(&out);
+                let _ = (&*self.socket).write_all(&out);
             }
         }
         let _ = self.socket.shutdown(Shutdown::Write);

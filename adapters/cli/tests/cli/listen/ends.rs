@@ -73,7 +73,7 @@ pub(crate) fn addresses_are_masked_in_any_order_of_fields() {
         assert_eq!(rest(&mut client), answer.replace("HOST", &own), "{number}");
     }
     // A stream with a length stays as it is.
-    let event = format!("data: http://{other}/m?s=canary\nevent: endpoint\n\n");
+    let event = format!("data: {{}}\n\ndata: http://{other}/m?s=canary\nevent: endpoint\n\ndata: /m?canary\n\n");
     let length = event.len();
     let answer =
         format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nContent-Length: {length}\r\n\r\n{event}");
@@ -170,4 +170,94 @@ pub(crate) fn connections_are_bounded() {
         sent && next.read_exact(&mut answer).is_ok() && &answer == b"HTTP/1.1 400"
     });
     assert!(is_free, "the place of a connection stays taken");
+}
+
+pub(crate) fn bytes_before_an_error_are_forwarded() {
+    let folder = Folder::new("listen-cut");
+    let file = folder.file("a.jsonl");
+    let (server, url) = Server::start();
+    let recorder = Listening::start(&file, &url, &[]);
+    let head_of = "HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n";
+    let stream = "HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\nTransfer-Encoding: chunked\r\n\r\n";
+    // Wrong chunks, and bodies that end within the fields after them, each with what the other side gets of them.
+    let rows = [
+        ("3\r\nabc\r\nx", "3\r\nabc\r\n", "the size of a chunk is no number"),
+        ("3\r\nabc\r\n0\r\n\r", "3\r\nabc\r\n0\r\n\r", "the connection was closed within a body"),
+        ("3\r\nabc\r\n0\r\nA: b\r\n", "3\r\nabc\r\n0\r\nA: b\r\n", "the connection was closed within a body"),
+        ("3\r\nabc\r\n0\r\nA: b\r\nC: d\re", "3\r\nabc\r\n0\r\nA: b\r\nC: d\r", "a field after the body"),
+    ];
+    for (number, (sent, forwarded, why)) in rows.into_iter().enumerate() {
+        let mut client = recorder.connect();
+        let post = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: chunked\r\n\r\n";
+        client.write_all(format!("{post}{sent}").as_bytes()).expect("it is read");
+        client.shutdown(Shutdown::Write).expect("it is open");
+        let mut at_server = server.accept();
+        head(&mut at_server);
+        assert_eq!(rest(&mut at_server), forwarded);
+        let exchange = 3 * number as u64 + 1;
+        recorded(&file, &format!("\"exchange\":{exchange},\"failed\":\"{why}"));
+        assert_eq!(part(&file, exchange, "request-body"), b"abc");
+        for (path, head_of) in [("/mcp", head_of), ("/sse", stream)] {
+            let mut client = recorder.connect();
+            client.write_all(format!("GET {path} HTTP/1.1\r\nHost: localhost\r\n\r\n").as_bytes()).expect("it is read");
+            let mut at_server = server.accept();
+            head(&mut at_server);
+            at_server.write_all(format!("{head_of}{sent}").as_bytes()).expect("it is read");
+            at_server.shutdown(Shutdown::Write).expect("it is open");
+            let got = rest(&mut client);
+            // The recorder frames the first event of a stream itself, and needs no carriage return of an empty line.
+            let is_same = got.strip_prefix(head_of) == Some(forwarded);
+            assert!(is_same || path == "/sse" && got.contains("abc") && got.contains("A: b") == sent.contains("A: b"));
+        }
+    }
+}
+
+pub(crate) fn a_wrong_request_leaves_earlier_responses() {
+    let folder = Folder::new("listen-earlier");
+    let file = folder.file("a.jsonl");
+    let (server, url) = Server::start();
+    let recorder = Listening::start(&file, &url, &[]);
+    for (number, wrong) in
+        ["POST / HTTP/1.1\r\nHost: a\r\nTransfer-Encoding: chunked\r\n\r\nx", "GET / HT"].iter().enumerate()
+    {
+        let wrong = wrong.replace("Host: a", "Host: localhost");
+        let mut client = recorder.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+        let mut at_server = server.accept();
+        head(&mut at_server);
+        client.write_all(wrong.as_bytes()).expect("it is read");
+        client.shutdown(Shutdown::Write).expect("it is open");
+        // The server reads the end of the requests, so the recorder has dealt with the wrong one.
+        rest(&mut at_server);
+        let answer = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok";
+        at_server.write_all(answer).expect("it is read");
+        drop(at_server);
+        assert_eq!(rest(&mut client).as_bytes(), answer, "{number}");
+    }
+    let ends = entries(&file).iter().filter(|entry| entry["end"] == true && entry["from"] == "server").count();
+    assert_eq!(ends, 2, "both responses are whole");
+}
+
+/// With few descriptors there are few connections, and each of them reaches the server.
+#[cfg(unix)]
+pub(crate) fn connections_are_bounded_by_descriptors() {
+    let folder = Folder::new("listen-descriptors");
+    let file = folder.file("a.jsonl");
+    let (server, url) = Server::start();
+    let mut shell = std::process::Command::new("sh");
+    shell.args(["-c", "ulimit -n 64 && exec \"$0\" \"$@\"", env!("CARGO_BIN_EXE_mcp")]);
+    let recorder = Listening::start_with(shell, &file, &url, &[]);
+    // Three quarters of the descriptors, two for each connection.
+    let mut open = Vec::new();
+    for _ in 0..64 / 4 * 3 / 2 {
+        let mut client = recorder.connect();
+        client.write_all(b"GET / HTTP/1.1\r\nHost: localhost\r\n\r\n").expect("it is read");
+        let mut at_server = server.accept();
+        head(&mut at_server);
+        at_server.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n").expect("it is read");
+        assert!(head(&mut client).starts_with("HTTP/1.1 200 OK\r\n"));
+        open.push((client, at_server));
+    }
+    let mut refused = recorder.connect();
+    assert!(rest(&mut refused).starts_with("HTTP/1.1 503 Service Unavailable\r\n"));
 }

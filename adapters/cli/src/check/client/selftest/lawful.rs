@@ -17,8 +17,9 @@ use crate::check::{
     client::{
         link::{Arrival, HttpReply, Link},
         run::{reach, run},
-        stage::Stage,
+        stage::{Stage, Wait},
     },
+    definition::row,
     era::Era,
     run::Finding,
 };
@@ -53,6 +54,10 @@ impl Link for Twins {
 
     fn now(&self) -> Instant {
         self.webs.iter().map(Link::now).max().unwrap_or_else(Instant::now)
+    }
+
+    fn arrived(&mut self, _: Instant) -> Option<Arrival> {
+        self.webs.iter_mut().find_map(Web::pop)
     }
 
     fn next(&mut self, timeout: Duration) -> Arrival {
@@ -197,6 +202,34 @@ fn progress_over_http_may_overtake_itself() {
     tolerated(Place::Http, Profile::Sessions, Spoil::Flag("shrinking progress"));
 }
 
+#[test]
+fn lost_calls_may_be_repeated_with_their_token() {
+    tolerated(Place::Http, Profile::Sessions, Spoil::Flag("repeats lost calls"));
+}
+
+#[test]
+fn another_client_needs_no_discovery() {
+    tolerated(Place::Http, Profile::Full, Spoil::Flag("another client"));
+}
+
+#[test]
+fn the_same_call_is_no_retry() {
+    for place in [Place::Stdio, Place::Http] {
+        let findings = judge(place, Profile::Full, Spoil::Flag("repeats a call"), &[Era::Modern]);
+        assert_eq!(word(&findings, "unsupported-attempts"), "passed");
+    }
+}
+
+#[test]
+fn what_came_before_the_deadline_counts() {
+    let mut stage = Stage::new(Box::new(Memory::new(Profile::Sessions, Spoil::Nothing)), TIMEOUT);
+    stage.begin(&row("", "", &[], Era::Legacy));
+    assert!(stage.start().is_ok());
+    let deadline = stage.deadline(Duration::ZERO);
+    let first = stage.wait(deadline, |message| message.method() == "initialize");
+    assert!(matches!(first, Ok(Wait::Message(_))), "{first:?}");
+}
+
 /// A client that writes without an end, and takes no time for it.
 struct Burst(Memory);
 
@@ -213,6 +246,10 @@ impl Link for Burst {
 
     fn now(&self) -> Instant {
         self.0.now()
+    }
+
+    fn arrived(&mut self, _: Instant) -> Option<Arrival> {
+        None
     }
 
     fn next(&mut self, _: Duration) -> Arrival {

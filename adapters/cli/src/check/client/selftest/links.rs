@@ -26,12 +26,15 @@ const PATIENCE: Duration = Duration::from_secs(5);
 #[derive(Debug)]
 struct Clock {
     now: Instant,
+    /// When the last arrivals came.
+    came: Instant,
     ended: bool,
 }
 
 impl Clock {
     fn new() -> Self {
-        Self { now: Instant::now(), ended: false }
+        let now = Instant::now();
+        Self { now, came: now, ended: false }
     }
 }
 
@@ -53,6 +56,7 @@ impl Memory {
     }
 
     fn flush(&mut self) {
+        self.clock.came = self.clock.now;
         while let Some(message) = self.client.out.pop_front() {
             // An error is about a method: that is only for the faults.
             let mut message = message;
@@ -98,6 +102,10 @@ impl Link for Memory {
         self.clock.now
     }
 
+    fn arrived(&mut self, deadline: Instant) -> Option<Arrival> {
+        if self.clock.came <= deadline { self.arrivals.pop_front() } else { None }
+    }
+
     fn next(&mut self, timeout: Duration) -> Arrival {
         if let Some(arrival) = self.arrivals.pop_front() {
             return arrival;
@@ -107,6 +115,8 @@ impl Link for Memory {
         }
         self.clock.now += timeout;
         if timeout >= PATIENCE && self.client.is_ready && !self.client.is_modern() {
+            // It acts after the time that it was waited for.
+            self.clock.now += Duration::from_millis(1);
             self.client.cancel();
             self.flush();
         }
@@ -193,7 +203,8 @@ impl Web {
             if let Some(name) = params["name"].as_str().or(params["uri"].as_str()) {
                 add("Mcp-Name", &header_value(name));
             }
-            let is_listed = !message["id"].as_str().is_some_and(|id| id.starts_with("early-call"));
+            let is_early = message["id"].as_str().is_some_and(|id| id.starts_with("early-call"));
+            let is_listed = !is_early && !self.client.is_second;
             if let Some(text) = params["arguments"]["message"].as_str().filter(|_| is_listed) {
                 add("Mcp-Param-Message", &header_value(text));
             }
@@ -215,6 +226,7 @@ impl Web {
     }
 
     fn flush(&mut self) {
+        self.clock.came = self.clock.now;
         while let Some(mut message) = self.client.out.pop_front() {
             if let Some(object) = message.as_object_mut() {
                 object.remove("about");
@@ -283,6 +295,10 @@ impl Link for Web {
         self.clock.now
     }
 
+    fn arrived(&mut self, deadline: Instant) -> Option<Arrival> {
+        if self.clock.came <= deadline { self.arrivals.pop_front() } else { None }
+    }
+
     fn next(&mut self, timeout: Duration) -> Arrival {
         if let Some(arrival) = self.arrivals.pop_front() {
             return arrival;
@@ -292,6 +308,8 @@ impl Link for Web {
         }
         self.clock.now += timeout;
         if timeout >= PATIENCE && self.client.is_ready && !self.client.is_modern() {
+            // It acts after the time that it was waited for.
+            self.clock.now += Duration::from_millis(1);
             self.client.cancel();
             self.flush();
         }
@@ -376,6 +394,9 @@ impl Link for Web {
         let Some(stream) = self.streams.remove(&exchange) else { return };
         let request = self.requests.get(&exchange).cloned().unwrap_or_default();
         let is_pending = self.client.pending.as_ref().is_some_and(|pending| pending["id"] == request["id"]);
+        if is_pending && self.client.has("repeats lost calls") {
+            self.push("POST", &request, &[]);
+        }
         if let Some(last) =
             stream.last.filter(|_| is_pending && !self.client.is_modern() && !self.client.has("no resumption"))
         {

@@ -224,6 +224,10 @@ impl Link for Flood {
         self.memory.now() + Duration::from_millis(u64::try_from(self.lines).unwrap_or_default())
     }
 
+    fn arrived(&mut self, _: std::time::Instant) -> Option<super::link::Arrival> {
+        None
+    }
+
     fn next(&mut self, _: Duration) -> super::link::Arrival {
         match self.memory.next(Duration::ZERO) {
             super::link::Arrival::Silence => {
