@@ -17,8 +17,8 @@ const CRATES: [(&str, &str); 3] =
 
 /// All features of the service and of the driver, so that the mutants in optional code also run.
 const TESTED: &str = "mcp-service/testing,mcp-service/macros,mcp-service/tracing,mcp-service/log-layer,\
-                      mcp-service/metrics,mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,mcp-driver/jwt,\
-                      mcp-driver/signing";
+                      mcp-service/metrics,mcp-service/openapi,mcp-driver/tls,mcp-driver/tower,mcp-driver/signals,\
+                      mcp-driver/jwt,mcp-driver/signing";
 
 /// The features of the adapters whose tests run the driver.
 const ADAPTERS: &str = "mcp-tokio/jwt,mcp-tokio/signing,mcp-tokio/tls,mcp-tokio/testing,mcp-tokio/openapi,\

@@ -8,21 +8,22 @@ use proc_macro2::{Delimiter, TokenStream, TokenTree};
 use crate::mutant::{Mutant, Place};
 
 /// The function that selects the active mutant: the number in the variable `MUTANT`, or none. Code that the compiler
-/// runs has none. If the variable `MUTANT_REACHED` names a file, the function appends to it the numbers of each function
-/// that runs, once per process.
+/// runs has none. If the variable `MUTANT_REACHED` names a file, the numbers of the mutants of each function that runs
+/// are appended to it, once per process.
 pub(crate) const CHOICE: &str = r#"
 pub(crate) const fn mutant(here: &'static [u32]) -> u32 {
     fn chosen(here: &'static [u32]) -> u32 {
         extern crate std;
         use std::io::Write as _;
         static CHOSEN: std::sync::OnceLock<(u32, Option<std::ffi::OsString>)> = std::sync::OnceLock::new();
-        static REACHED: [std::sync::atomic::AtomicBool; 4096] = [const { std::sync::atomic::AtomicBool::new(false) }; 4096];
+        use std::sync::atomic::{AtomicBool, Ordering};
+        static REACHED: [AtomicBool; 4096] = [const { AtomicBool::new(false) }; 4096];
         let (number, reached) = CHOSEN.get_or_init(|| {
             let number = std::env::var("MUTANT").ok().and_then(|text| text.parse().ok()).unwrap_or(0);
             (number, std::env::var_os("MUTANT_REACHED"))
         });
         if let Some(path) = reached {
-            if !REACHED[here[0] as usize].swap(true, std::sync::atomic::Ordering::Relaxed) {
+            if !REACHED[here[0] as usize].swap(true, Ordering::Relaxed) {
                 let mut file = std::fs::OpenOptions::new().create(true).append(true).open(path).expect("a file");
                 let text: std::string::String = here.iter().map(|number| std::format!("{number}\n")).collect();
                 file.write_all(text.as_bytes()).expect("written lines");
@@ -71,7 +72,8 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
         let original = &text[body.clone()];
         let (list, others) = (numbers.join(", "), numbers.join(" | "));
         planted.push_str(&format!(
-            "\nmatch crate::mutant(&[{list}]) {{\n{MARK}0*/ mutant_ if !matches!(mutant_, {others}) => {{{original}\n}}\n"
+            "\nmatch crate::mutant(&[{list}]) {{
+{MARK}0*/ mutant_ if !matches!(mutant_, {others}) => {{{original}\n}}\n"
         ));
         for (number, mutant) in here {
             let span = range(mutant.span);
