@@ -2,8 +2,10 @@
 //! documents its usage.
 //!
 //! ```text
-//! mutants CLONE OUT --seed N --take M --skip K
+//! mutants CLONE OUT --seed N --take M --skip K [FOLDER...]
 //! ```
+//!
+//! Only mutants in these folders are drawn, if there are any.
 //!
 //! `CLONE` is a copy of the repository to change, `OUT/list.json` the output of `cargo mutants --list --json`. Verdicts
 //! are written to `OUT/verdicts.csv`, and mutants with a verdict are not tried again. `OUT/alone.txt` gets a regular
@@ -29,7 +31,7 @@ use crate::trial::{Verdict, print};
 
 fn main() -> ExitCode {
     let Some(arguments) = arguments() else {
-        let _ = writeln!(io::stderr(), "usage: mutants CLONE OUT --seed N --take M --skip K");
+        let _ = writeln!(io::stderr(), "usage: mutants CLONE OUT --seed N --take M --skip K [FOLDER...]");
         return ExitCode::from(2);
     };
     match run(&arguments) {
@@ -47,6 +49,7 @@ struct Arguments {
     seed: u64,
     take: usize,
     skip: usize,
+    folders: Vec<String>,
 }
 
 fn arguments() -> Option<Arguments> {
@@ -54,15 +57,20 @@ fn arguments() -> Option<Arguments> {
     let (clone, out) = (words.next()?.into(), words.next()?.into());
     let mut number = |name: &str| (words.next()? == name).then(|| words.next()?.parse::<u32>().ok()).flatten();
     let (seed, take, skip) = (number("--seed")?.into(), number("--take")? as usize, number("--skip")? as usize);
-    Some(Arguments { clone, out, seed, take, skip })
+    Some(Arguments { clone, out, seed, take, skip, folders: words.collect() })
 }
 
 fn run(arguments: &Arguments) -> io::Result<()> {
-    let Arguments { clone, out, seed, take, skip } = arguments;
+    let Arguments { clone, out, seed, take, skip, folders } = arguments;
     if *take > plant::MOST {
         return Err(io::Error::other(format!("a build has at most {} mutants", plant::MOST)));
     }
-    let mutants = mutant::sample(mutant::read(&out.join("list.json"))?, *seed, *skip, *take);
+    let mut all = mutant::read(&out.join("list.json"))?;
+    if let Some(folder) = folders.iter().find(|folder| !all.iter().any(|mutant| mutant.is_in(folder))) {
+        return Err(io::Error::other(format!("no mutant is in {folder}")));
+    }
+    all.retain(|mutant| folders.is_empty() || folders.iter().any(|folder| mutant.is_in(folder)));
+    let mutants = mutant::sample(all, *seed, *skip, *take);
     let mut verdicts = Verdicts::open(out.join("verdicts.csv"))?;
 
     // The planted mutants and their numbers do not depend on earlier verdicts, so that nothing is built twice.
@@ -79,7 +87,7 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     }
     print(&format!("{} mutants in one build", fit.len()));
     let programs = clone.programs()?;
-    let reach = Reach::record(&programs, &out.join(format!("reached-{seed}-{skip}-{take}.csv")))?;
+    let reach = Reach::record(&programs, &out.join(format!("reached-{seed}-{skip}-{take}-{}.csv", folders.len())))?;
     for (number, mutant) in fit {
         if verdicts.known.contains_key(&mutant.name) {
             continue;

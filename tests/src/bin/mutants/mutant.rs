@@ -20,6 +20,13 @@ pub(crate) struct Mutant {
     pub(crate) replacement: String,
 }
 
+impl Mutant {
+    /// Returns whether its file is in a folder.
+    pub(crate) fn is_in(&self, folder: &str) -> bool {
+        self.file.strip_prefix(folder).is_some_and(|rest| rest.starts_with('/'))
+    }
+}
+
 /// Reads the output of `cargo mutants --list --json`.
 ///
 /// # Errors
