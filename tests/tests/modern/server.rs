@@ -174,6 +174,15 @@ fn only_cacheable_results_carry_cache_hints() {
     let result = one(server.sent())["result"].clone();
     assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")));
 
+    // A result that is passed on without hints gets the same ones.
+    for method in ["tools/list", "prompts/list", "resources/list", "resources/templates/list", "resources/read"] {
+        server.feed(&request(1, method, json!({"uri": "a:b"}), json!({})));
+        let passed_on = key(&server.take_events());
+        server.conn.respond_raw(passed_on, &(&Json::parse("{}").expect("JSON")).into()).expect("it is owed");
+        let result = one(server.sent())["result"].clone();
+        assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(0), &json!("private")), "{method}");
+    }
+
     server.feed(&request(2, "tools/call", json!({"name": "t"}), json!({})));
     let call = key(&server.take_events());
     server.conn.respond(call, &CallToolResult::text("x")).expect("it is owed");
