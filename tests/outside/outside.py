@@ -6,12 +6,13 @@ import time
 import traceback
 
 import client_rows
+import raw_rows
 import server_rows
 import session_rows
 import stdio_rows
 from table import ADAPTERS, ROWS, Checks, Programs
 
-MODULES = [server_rows, session_rows, stdio_rows, client_rows]
+MODULES = [server_rows, session_rows, stdio_rows, raw_rows, client_rows]
 
 
 def chosen(words):

@@ -23,7 +23,7 @@ def honest(server, checks, limit=10.0, tool="test_simple_text"):
     """A call of a client at another address."""
     begin = time.monotonic()
     try:
-        status = server.call(tool, {"name": "Ada"}).status
+        status = server.call(tool, {"name": "Ada", "message": "hello"}).status
     except (OSError, Closed) as error:
         status = type(error).__name__
     checks.equals("another client: status", status, 200)
@@ -73,11 +73,12 @@ def unread_answers(programs, checks):
         honest(server, checks, tool="greet")
         checks.note("connections held", len(held))
         checks.at_most("MiB", server.peak(), 1536)
-        # Nothing is read, so a write makes no progress, and the connection ends after 30 seconds.
-        deadline = time.monotonic() + 60
+        # A connection ends 30 seconds after the system has taken the last byte of it, and the system may enlarge its
+        # buffers once more in that time.
+        deadline = time.monotonic() + 120
         while server.sockets() > before and time.monotonic() < deadline:
             time.sleep(0.2)
-        checks.at_most("sockets after 60 seconds", server.sockets(), before)
+        checks.at_most("sockets in the end", server.sockets(), before)
         honest(server, checks, tool="greet")
 
 
@@ -284,13 +285,13 @@ def argument_twice(programs, checks):
         checks.equals("given once: status", answer.status, 200)
 
 
-@row("A17", "60 calls of 15 MiB in flight, each for a minute")
+@row("A17", "150 calls of 15 MiB at once, each for a minute")
 def requests_in_flight(programs, checks):
     with everything(programs) as server:
         arguments = '{"ms":60000,"unused":"' + "x" * (15 << 20) + '"}'
         request = modern_post(modern_call("test_slow", arguments), name="test_slow")
         refused, held = 0, []
-        for _ in range(60):
+        for _ in range(150):
             connection = server.connect()
             held.append(connection)
             try:
@@ -301,35 +302,48 @@ def requests_in_flight(programs, checks):
                 pass
             except (OSError, Closed):
                 refused += 1
-        checks.at_least("refused", refused, 60 - 256 // 15)
-        checks.at_most("MiB", server.peak(), 700)
+        checks.at_least("refused", refused, 150 - 256 // 15)
+        checks.at_most("MiB", server.peak(), 1024)
         honest(server, checks)
 
 
-@row("—", "64 silent connections, 64 with half a head, one with endless headers, 64 with half a body")
+SLOW = "64 silent connections, 64 with half a head, one with endless headers, 64 with half a body"
+
+
+@row("—", SLOW)
 def slow_requests(programs, checks):
     with everything(programs) as server:
-        held = [server.connect() for _ in range(192)]
-        for connection in held[64:128]:
-            connection.send(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: ")
-        for connection in held[128:]:
-            head, _, _ = post("{" + " " * 99).partition(b"{")
-            connection.send(head + b"{")
-        with server.connect() as endless:
-            sent = 0
-            try:
-                endless.send(b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n")
-                while sent < 64 << 20:
-                    line = b"x-%d: " % sent + b"x" * 4096 + b"\r\n"
-                    endless.send(line)
-                    sent += len(line)
-                status = "none"
-            except OSError:
-                status = "closed"
-            checks.equals("endless headers", status, "closed")
-            checks.at_most("MiB of headers", sent / (1 << 20), 8)
-        honest(server, checks)
-        begin = time.monotonic()
-        ended = sum(connection.is_closed(max(0.1, begin + 45 - time.monotonic())) for connection in held)
-        checks.equals("ended within 45 seconds", ended, 192)
-        checks.at_most("MiB", server.peak(), 60)
+        play_slow(server, checks)
+
+
+@row("S17", SLOW + ", against axum", adapters=["tokio"])
+def slow_requests_to_axum(programs, checks):
+    with HttpServer(programs.path("axum"), arguments=["127.0.0.1:0"]) as server:
+        play_slow(server, checks, "echo")
+
+
+def play_slow(server, checks, tool="test_simple_text"):
+    held = [server.connect() for _ in range(192)]
+    for connection in held[64:128]:
+        connection.send(b"POST /mcp HTTP/1.1\r\nhost: localhost\r\nx: ")
+    for connection in held[128:]:
+        head, _, _ = post("{" + " " * 99).partition(b"{")
+        connection.send(head + b"{")
+    with server.connect() as endless:
+        sent = 0
+        try:
+            endless.send(b"GET /mcp HTTP/1.1\r\nhost: localhost\r\n")
+            while sent < 64 << 20:
+                line = b"x-%d: " % sent + b"x" * 4096 + b"\r\n"
+                endless.send(line)
+                sent += len(line)
+            status = "none"
+        except OSError:
+            status = "closed"
+        checks.equals("endless headers", status, "closed")
+        checks.at_most("MiB of headers", sent / (1 << 20), 8)
+    honest(server, checks, tool=tool)
+    begin = time.monotonic()
+    ended = sum(connection.is_closed(max(0.1, begin + 45 - time.monotonic())) for connection in held)
+    checks.equals("ended within 45 seconds", ended, 192)
+    checks.at_most("MiB", server.peak(), 60)
