@@ -5,6 +5,7 @@ import sys
 import time
 import traceback
 
+import bench_rows
 import client_rows
 import raw_rows
 import server_rows
@@ -12,7 +13,7 @@ import session_rows
 import stdio_rows
 from table import ADAPTERS, ROWS, Checks, Programs
 
-MODULES = [server_rows, session_rows, stdio_rows, raw_rows, client_rows]
+MODULES = [server_rows, session_rows, stdio_rows, raw_rows, client_rows, bench_rows]
 
 
 def chosen(words):

@@ -61,3 +61,8 @@ class Programs:
 
     def path(self, example):
         return self.folder / f"{example}-{self.adapter}"
+
+    def mcp(self):
+        """The program `mcp`, which cargo puts beside the folder of the examples."""
+        beside = self.folder.parent / "mcp"
+        return beside if beside.exists() else self.folder / "mcp"
