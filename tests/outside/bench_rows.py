@@ -41,7 +41,11 @@ def one_task_of_many_calls(programs, checks):
     checks.at_most("MiB", running.last_peak, 150)
 
 
-@row("A18", "three times 16 calls that time out, and for each 1,000 late results that say that it is a task", adapters=["blocking"])
+@row(
+    "A18",
+    "48 calls that time out, and for each 1,000 late results that say that it is a task",
+    adapters=["blocking"],
+)
 def late_tasks(programs, checks):
     running, seen = play_pipe(programs, checks, "late_tasks", 16, 1, 3)
     checks.at_least("calls", seen.get("tools/call", 0), FIRST + 48)

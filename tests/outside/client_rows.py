@@ -74,9 +74,7 @@ def play_list(programs, checks, text, mebibytes=100):
 def input_requests(programs, checks):
     def ask(exchange):
         asked = ",".join(f'"{number:07}":{{"method":"roots/list"}}' for number in range(39_000))
-        exchange.result_text(
-            '{"resultType":"input_required","requestState":"s","inputRequests":{' + asked + "}}"
-        )
+        exchange.result_text('{"resultType":"input_required","requestState":"s","inputRequests":{' + asked + "}}")
 
     with HostileServer({"tools/call": ask}) as server, client(programs, server.url) as running:
         is_ended(checks, running)
@@ -86,7 +84,10 @@ def input_requests(programs, checks):
         checks.at_most("MiB", running.last_peak, 100)
 
 
-@row("A8", "an event stream whose id has 15 MiB, then 2,000 chunks of one byte, then its end; and one with a short id")
+@row(
+    "A8",
+    "an event stream whose id has 15 MiB, then 2,000 chunks of one byte, then its end; and one with a short id",
+)
 def event_id(programs, checks):
     for size, least, most in ((10, 10, 10), (15 << 20, 0, 4 * KIB)):
 
@@ -187,8 +188,8 @@ def environment_of_children(programs, checks):
 def secret_in_the_url(programs, checks):
     with socket.socket() as unused:
         unused.bind(("127.0.0.1", 0))
-        nobody = f"http://127.0.0.1:{unused.getsockname()[1]}/mcp"
-        with client(programs, nobody + "?key=s3cr3t") as running:
+        closed = f"http://127.0.0.1:{unused.getsockname()[1]}/mcp"
+        with client(programs, closed + "?key=s3cr3t") as running:
             is_ended(checks, running)
             checks.equals("no server: secrets printed", running.texts().count("s3cr3t"), 0)
             checks.at_least("lines", len(running.texts().splitlines()), 1)

@@ -45,7 +45,8 @@ def play(row, programs):
     figures, limits = "; ".join(checks.figures), "; ".join(checks.limits)
     name = f"{row.key} {row.play.__name__}"
     seconds = time.monotonic() - begin
-    print(f"| {name} | {programs.adapter} | {row.sent} | {figures} | {limits} | {seconds:.0f} | {verdict} |", flush=True)
+    cells = [name, programs.adapter, row.sent, figures, limits, f"{seconds:.0f}", verdict]
+    print("| " + " | ".join(cells) + " |", flush=True)
     return holds
 
 
