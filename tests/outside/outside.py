@@ -22,7 +22,8 @@ def chosen(words):
     names = [word for word in words if word not in ADAPTERS]
     for name in names:
         if not any(is_named(row, name) for row in ROWS):
-            sys.exit(f"outside: neither an adapter nor a row: {name}")
+            print(f"outside: neither an adapter nor a row: {name}", file=sys.stderr)
+            sys.exit(2)
     return adapters, [row for row in ROWS if not names or any(is_named(row, name) for name in names)]
 
 
