@@ -20,22 +20,25 @@ pub(crate) struct Wanted {
     pub(crate) service: Service,
     /// The address to serve HTTP on, instead of standard input and output.
     pub(crate) http: Option<String>,
+    /// The address to serve raw TCP sockets on.
+    pub(crate) tcp: Option<String>,
 }
 
 impl Wanted {
     /// Reads the command line.
     pub(crate) fn from_args() -> Result<Self, Box<dyn Error>> {
-        let (mut page_size, mut http, mut key) = (None, None, None);
+        let (mut page_size, mut http, mut tcp, mut key) = (None, None, None, None);
         let mut args = env::args().skip(1);
         while let Some(arg) = args.next() {
             match (arg.as_str(), args.next()) {
                 ("--page-size", Some(size)) => page_size = Some(size.parse()?),
                 ("--http", Some(address)) => http = Some(address),
+                ("--tcp", Some(address)) => tcp = Some(address),
                 ("--stateless", Some(digits)) => key = Some(key_of(&digits).ok_or("a key has 64 hexadecimal digits")?),
-                _ => return Err("arguments: [--page-size N] [--stateless KEY] [--http ADDRESS]".into()),
+                _ => return Err("arguments: [--page-size N] [--stateless KEY] [--http ADDRESS | --tcp ADDRESS]".into()),
             }
         }
-        Ok(Self { service: service(page_size, key)?, http })
+        Ok(Self { service: service(page_size, key)?, http, tcp })
     }
 }
 
