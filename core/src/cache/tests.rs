@@ -241,6 +241,7 @@ fn least_recently_used_entry_is_evicted() {
     (0..3).for_each(|n| assert!(put(&mut cache, at(0), &page(n), &good)));
     assert!(cache.get(at(0), &page(0)).is_some());
     assert!(put(&mut cache, at(0), &page(3), &good));
+    assert_eq!((cache.len(), cache.is_empty()), (3, false));
     let left: Vec<bool> = (0..4).map(|n| cache.get(at(0), &page(n)).is_some()).collect();
     assert_eq!(left, [true, false, true, true]);
     for (entries, bytes) in [(0, 1 << 20), (100, 0)] {

@@ -5,7 +5,7 @@ use std::time::Duration;
 use http::Response;
 use mcp_proto::{
     connection::{Event, Failure, Outcome},
-    http::client::ClientOptions,
+    http::{Wake, client::ClientOptions},
     protocol::ProtocolVersion,
 };
 use mcp_tests::http_client::{HttpClient, header, initialized, json_response, message, options, stream_response};
@@ -122,5 +122,34 @@ fn cancelled_call_ends_during_sign_in_of_renewed_session() {
             matches!(events[..], [Event::Renewed, Event::Response { call, outcome: Outcome::Result(_) }] if call == calls[2]),
             "{events:?}"
         );
+    }
+}
+
+/// Each client varies its pauses by up to a quarter, in a sequence of its own: xorshift with 64 bits.
+#[test]
+fn pauses_vary_by_the_seed_of_a_client() {
+    for seed in [0, 1, 2, 0x9e37_79b9_7f4a_7c15, u64::MAX] {
+        let mut options = options();
+        (options.seed, options.limits.attempts) = (seed, 12);
+        let (backoff, longest) = (options.backoff, options.limits.max_retry_delay);
+        let (mut caller, mut stream) = HttpClient::in_session_with(SESSIONS[2], options);
+        let mut state = seed | 1;
+        for attempt in 1..=12 {
+            caller.fail(stream);
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let pause = backoff.delay(attempt).min(longest);
+            let part = f64::from(u32::try_from(state >> 40).expect("24 bits")) / f64::from(1_u32 << 24);
+            let expected = pause - (pause / 4).mul_f64(part);
+            let next = caller.core.poll_timeout().expect("it is resumed");
+            assert_eq!((next.wake, next.at), (Wake::Reconnect, caller.now + expected), "{seed} {attempt}");
+            assert!(expected <= pause && expected >= pause * 3 / 4);
+            assert_eq!((caller.core.usage().retry_timers, caller.core.usage().exchanges), (1, 0));
+            caller.advance(expected);
+            (stream, _) = caller.request();
+        }
+        caller.fail(stream);
+        assert_eq!((caller.core.poll_timeout(), caller.core.usage().retry_timers), (None, 0), "it has given up");
     }
 }
