@@ -152,7 +152,7 @@ impl super::ArbitraryAt for JsonObject {
 
 #[cfg(all(test, feature = "arbitrary"))]
 mod tests {
-    use alloc::{collections::BTreeSet, vec::Vec};
+    use alloc::{collections::BTreeSet, string::String, vec::Vec};
 
     use arbitrary::Unstructured;
 
@@ -163,7 +163,7 @@ mod tests {
     };
 
     /// Returns the names of members that random objects of this format have.
-    fn members(format: Format) -> Vec<BTreeSet<alloc::string::String>> {
+    fn members(format: Format) -> Vec<BTreeSet<String>> {
         let object = |seed: u8| {
             let noise: Vec<u8> = (0..2048_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8 ^ seed).collect();
             let version = Some(ProtocolVersion::V2026_07_28);

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_proto::{
-    connection::{Event, Failure, Outcome},
+    connection::{Event, Failure, Outcome, RequestOptions},
     http::{Wake, client::ClientOptions},
     protocol::ProtocolVersion,
 };
@@ -152,4 +152,24 @@ fn pauses_vary_by_the_seed_of_a_client() {
         caller.fail(stream);
         assert_eq!((caller.core.poll_timeout(), caller.core.usage().retry_timers), (None, 0), "it has given up");
     }
+}
+
+/// Only a request that waits for the credentials of another one has no deadline meanwhile.
+#[test]
+fn deadlines_pass_while_credentials_of_another_request_are_obtained() {
+    let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, with_sign_in());
+    client.head(stream, stream_response());
+    let within = RequestOptions::within(Duration::from_secs(10));
+    let [refused, lost] = [0, 1].map(|_| client.call_with("tools/list", &json!({}), within.clone()));
+    let posts = std::mem::take(&mut client.requests);
+    client.respond(posts[0].0, Response::builder().status(401), "");
+    assert_eq!(client.authentications.len(), 1);
+    client.respond(posts[1].0, Response::builder().status(404), "");
+    client.posted("initialize");
+    client.advance(Duration::from_secs(10));
+    let events = client.take_events();
+    assert!(
+        matches!(events[..], [Event::Response { call, outcome: Outcome::TimedOut { .. } }] if call == lost),
+        "{events:?}, not {refused:?}"
+    );
 }
