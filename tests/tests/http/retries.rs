@@ -156,7 +156,7 @@ fn pauses_vary_by_the_seed_of_a_client() {
 
 /// Only a request that waits for the credentials of another one has no deadline meanwhile.
 #[test]
-fn deadlines_pass_while_credentials_of_another_request_are_obtained() {
+fn deadlines_pass_during_a_sign_in_for_another_request() {
     let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, with_sign_in());
     client.head(stream, stream_response());
     let within = RequestOptions::within(Duration::from_secs(10));
