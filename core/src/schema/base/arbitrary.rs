@@ -270,7 +270,8 @@ mod tests {
             number(&mut Unstructured::new(&noise)).expect("there is enough")
         };
         let all: Vec<Number> = (0..1000).map(random).collect();
-        let kinds: [(&str, fn(&Number) -> bool); 6] = [
+        type Kind = fn(&Number) -> bool;
+        let kinds: [(&str, Kind); 6] = [
             ("large", |number| number.as_u64().is_some_and(|it| it > 1 << 63)),
             ("negative", |number| number.as_i64().is_some_and(|it| it < 0)),
             ("small", |number| number.as_u64().is_some_and(|it| it <= 100)),
