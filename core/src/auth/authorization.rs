@@ -449,4 +449,29 @@ mod tests {
         let last = NOW + (Authorization::LIFETIME - Duration::from_nanos(1));
         assert!(authorization.handle_redirect(last, &good).is_ok());
     }
+
+    #[test]
+    fn length_of_a_redirect_is_limited() {
+        let good = format!("code=c&state={}&x=", state());
+        let of_len = |len: usize| [&good, &*"x".repeat(len - good.len())].concat();
+        for (len, expected) in
+            [(Authorization::MAX_REDIRECT, Ok(())), (Authorization::MAX_REDIRECT + 1, Err(RedirectError::TooLong))]
+        {
+            assert_eq!(begun(false).handle_redirect(NOW, &of_len(len)).map(|_| ()), expected, "{len}");
+        }
+    }
+
+    #[test]
+    fn code_has_the_parameters_of_its_request() {
+        let mut authorization = begun(false);
+        let query = format!("code=c&state={}", state());
+        let code = authorization.handle_redirect(NOW, &query).expect("a code");
+        assert_eq!(code.verifier, CodeVerifier::new(SEED.verifier));
+        assert_eq!((code.redirect_uri, code.resource), (url(CALLBACK), url("https://mcp.example/mcp?x=1")));
+        assert_eq!(code.scopes.to_string(), "a b");
+        // A malformed error is an error nevertheless.
+        let denied = begun(false).handle_redirect(NOW, &format!("error=%00&state={}", state()));
+        let error = OAuthError { code: "invalid_error".into(), description: None };
+        assert_eq!(denied, Err(RedirectError::Denied(error)));
+    }
 }

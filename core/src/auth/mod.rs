@@ -32,6 +32,8 @@ mod policy;
 mod resource_metadata;
 mod scope;
 mod secret;
+#[cfg(test)]
+mod tests;
 mod token;
 mod url;
 

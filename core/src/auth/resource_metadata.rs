@@ -338,6 +338,12 @@ mod tests {
                 r#""resource_name":"A \"server\"","resource_documentation":"https://mcp.example/docs"}"#
             )
         );
+        assert_eq!(
+            (server.resource(), server.url().as_str()),
+            ("https://mcp.example/mcp", "HTTPS://MCP.example:443/mcp")
+        );
+        let issuers: Vec<_> = server.issuers().iter().map(Url::as_str).collect();
+        assert_eq!(issuers, ["https://auth.example/", "https://other.example/tenant"]);
         // A client of ours believes it.
         let read = ProtectedResource::parse(&server.document(), &url("https://mcp.example/mcp")).expect("metadata");
         assert_eq!(read.resource.as_str(), "https://mcp.example/mcp");
@@ -395,6 +401,7 @@ mod tests {
         let server = metadata("https://mcp.example/mcp").required_scopes(scopes("mcp"));
         let both = server.clone().proof_algorithms(["ES256", "EdDSA", "a\"b", ""]);
         let only = both.clone().needs_proofs();
+        assert!(!both.has_proofs_only() && only.has_proofs_only());
         let document = |server: &ResourceMetadata| String::from_utf8(server.document()).expect("text");
         assert!(!document(&server).contains("dpop"));
         let algorithms = r#","dpop_signing_alg_values_supported":["ES256","EdDSA"]"#;
@@ -455,5 +462,11 @@ mod tests {
         let many: Vec<_> = (0..Scopes::MAX).map(|index| format!("s{index}")).collect();
         let server = server.implies("s0", scopes(&many.join(" "))).implies("s1", scopes("x"));
         assert_eq!(server.granted(&scopes("s0")).iter().count(), Scopes::MAX);
+    }
+
+    #[test]
+    fn descriptions_are_cut_after_200_characters() {
+        assert_eq!([quotable(&"x".repeat(200)).len(), quotable(&"x".repeat(201)).len()], [200, 200]);
+        assert_eq!(quotable("a \u{7f}~\u{1f}!\"#[\\]"), "a ~!#[]");
     }
 }

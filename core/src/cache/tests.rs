@@ -241,6 +241,7 @@ fn least_recently_used_entry_is_evicted() {
     (0..3).for_each(|n| assert!(put(&mut cache, at(0), &page(n), &good)));
     assert!(cache.get(at(0), &page(0)).is_some());
     assert!(put(&mut cache, at(0), &page(3), &good));
+    assert_eq!((cache.len(), cache.is_empty()), (3, false));
     let left: Vec<bool> = (0..4).map(|n| cache.get(at(0), &page(n)).is_some()).collect();
     assert_eq!(left, [true, false, true, true]);
     for (entries, bytes) in [(0, 1 << 20), (100, 0)] {
@@ -314,4 +315,28 @@ fn memory_stays_within_the_limit() {
         assert!(cache.len() <= 50 && cache.bytes() <= BYTES);
     }
     assert!(cache.len() > 1, "the bound is used");
+}
+
+#[test]
+fn each_byte_of_a_result_counts() {
+    let list = |cursor: &str| key(Method::ListTools, &format!("{{\"cursor\":\"{cursor}\"}}"));
+    let text = |pad: &str| Json::parse(format!("{{\"ttlMs\":1000,\"x\":\"{pad}\"}}")).expect("JSON");
+    let bytes = |cursor: &str, pad: &str| {
+        let mut cache = roomy();
+        assert!(put(&mut cache, at(0), &list(cursor), &text(pad)));
+        cache.bytes()
+    };
+    let one = bytes("a", "y");
+    assert_eq!([bytes("abc", "y"), bytes("a", "yyyy")], [one + 2, one + 3]);
+    let entry = size_of::<CacheQuery>() + 2 * (size_of::<Slot>() + size_of::<Entry>());
+    assert!(one > entry + text("y").get().len(), "{one}");
+    for (most, is_stored) in [(one, true), (one - 1, false)] {
+        assert_eq!(put(&mut Cache::new(1, most), at(0), &list("a"), &text("y")), is_stored);
+    }
+    // The second one takes the place of the first one, unless both fit.
+    for (most, len) in [(2 * one, 2), (2 * one - 1, 1)] {
+        let mut cache = Cache::new(9, most);
+        assert!(put(&mut cache, at(0), &list("a"), &text("y")) && put(&mut cache, at(0), &list("b"), &text("y")));
+        assert_eq!((cache.len(), cache.bytes(), cache.is_empty()), (len, len * one, false));
+    }
 }

@@ -210,4 +210,25 @@ mod tests {
         store.expire(Timestamp::ZERO + 2 * SECOND);
         assert_eq!((store.usage(), store.expiry()), ((0, 0), None));
     }
+
+    #[test]
+    fn debug_output_has_no_messages() {
+        let mut store = MemoryReplayBuffer::new(9, 99, SECOND);
+        store.keep(Timestamp::ZERO, 1, 2, b"canary");
+        let shown = alloc::format!("{store:?}");
+        assert!(shown.contains("[1-2 (6 bytes)]") && !shown.contains("canary"), "{shown}");
+    }
+
+    #[test]
+    fn buffer_limits_are_exact() {
+        let kept = |messages: usize, bytes: usize, lens: &[usize]| {
+            let mut store = MemoryReplayBuffer::new(messages, bytes, SECOND);
+            for (seq, len) in (1..).zip(lens) {
+                store.keep_scoped(Timestamp::ZERO, 1, seq, &alloc::vec![b'x'; *len], &[]);
+            }
+            store.usage()
+        };
+        assert_eq!([kept(2, 10, &[5, 5]), kept(2, 10, &[5, 6]), kept(2, 10, &[1, 1, 1])], [(2, 10), (1, 6), (2, 2)]);
+        assert_eq!([kept(0, 0, &[5]), kept(0, 0, &[5, 6])], [(1, 5), (1, 6)]);
+    }
 }

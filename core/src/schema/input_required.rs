@@ -149,3 +149,40 @@ impl super::ArbitraryAt for JsonObject {
         Ok(object.unwrap_or_else(|_| Self::empty()))
     }
 }
+
+#[cfg(all(test, feature = "arbitrary"))]
+mod tests {
+    use alloc::{collections::BTreeSet, string::String, vec::Vec};
+
+    use arbitrary::Unstructured;
+
+    use super::*;
+    use crate::{
+        protocol::ProtocolVersion,
+        schema::{ArbitraryAt as _, base::format::Format},
+    };
+
+    /// Returns the names of members that random objects of this format have.
+    fn members(format: Format) -> Vec<BTreeSet<String>> {
+        let object = |seed: u8| {
+            let noise: Vec<u8> = (0..2048_u32).map(|at| (at.wrapping_mul(2_654_435_761) >> 11) as u8 ^ seed).collect();
+            let version = Some(ProtocolVersion::V2026_07_28);
+            let object = JsonObject::arbitrary_as(&mut Unstructured::new(&noise), version, format).ok()?;
+            let members: serde_json::Map<_, _> = serde_json::from_str(object.get()).expect("an object");
+            Some(members.into_iter().map(|(name, _)| name).collect())
+        };
+        (0..=255).filter_map(object).collect()
+    }
+
+    #[test]
+    fn random_objects_have_their_format() {
+        let answers = members(Format::Answer);
+        for name in ["action", "role", "roots"] {
+            assert!(answers.iter().any(|answer| answer.contains(name)), "{name}");
+        }
+        let is_answer = |answer: &BTreeSet<_>| ["action", "role", "roots"].iter().any(|name| answer.contains(*name));
+        assert!(answers.iter().all(|answer| answer.is_empty() || is_answer(answer)), "{answers:?}");
+        let schemas = members(Format::ObjectSchema);
+        assert!(schemas.len() > 100 && schemas.iter().all(|schema| schema.contains("type")));
+    }
+}

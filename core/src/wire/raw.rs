@@ -385,4 +385,15 @@ mod tests {
         buffer.clear(1);
         assert_eq!(buffer.text.capacity(), 0);
     }
+
+    #[test]
+    fn weight_counts_a_place_for_each_element() {
+        for (text, commas) in
+            [("1", 0), ("[]", 0), ("[1]", 0), ("[1,2]", 1), (r#"{"a":1,"b":[2,3]}"#, 2), (r#"",""#, 1)]
+        {
+            let raw = RawJson::trusted(text);
+            assert_eq!((raw.commas(), raw.weight()), (commas, text.len() + 96 * (commas + 1)), "{text}");
+            assert_eq!(raw.weight_with(9), text.len() + 960);
+        }
+    }
 }

@@ -570,4 +570,24 @@ mod tests {
             assert!(scan(100_000, 1_000_000).is_some_and(|(too_deep, _)| too_deep));
         }
     }
+
+    #[test]
+    fn known_names_are_taken_if_they_are_written_so() {
+        for (text, expected) in [
+            (r#""name":1"#, true),
+            (r#""name":"x""#, true),
+            (r#""name": 1"#, false),
+            (r#""name" :1"#, false),
+            (r#""nam":1"#, false),
+            (r#""names":1"#, false),
+            (r#""name":"#, true),
+            (r#""name""#, false),
+            ("", false),
+        ] {
+            let mut scanner = Scanner::new(text, MAX_DEPTH);
+            let inner = scanner.eat_name(b"\"name\":").map(|token| token.inner);
+            assert_eq!(inner, expected.then_some(&b"name"[..]), "{text}");
+            assert_eq!(scanner.position(), if expected { 7 } else { 0 }, "{text}");
+        }
+    }
 }

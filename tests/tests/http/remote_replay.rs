@@ -49,7 +49,11 @@ fn adopt(server: &mut HttpServer, id: &str, part: u32, snapshot: &SessionSnapsho
 }
 
 fn fetch(server: &mut HttpServer) -> Option<ReplayRequest> {
-    server.last_session().poll_replay_request()
+    let session = server.last_session();
+    let has_request = session.has_replay_request();
+    let request = session.poll_replay_request();
+    assert_eq!((has_request, session.has_replay_request()), (request.is_some(), false), "there is one at a time");
+    request
 }
 
 /// Delivers the replayed messages of a stream.

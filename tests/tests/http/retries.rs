@@ -4,8 +4,8 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_proto::{
-    connection::{Event, Failure, Outcome},
-    http::client::ClientOptions,
+    connection::{Event, Failure, Outcome, RequestOptions},
+    http::{Wake, client::ClientOptions},
     protocol::ProtocolVersion,
 };
 use mcp_tests::http_client::{HttpClient, header, initialized, json_response, message, options, stream_response};
@@ -123,4 +123,53 @@ fn cancelled_call_ends_during_sign_in_of_renewed_session() {
             "{events:?}"
         );
     }
+}
+
+/// Each client varies its pauses by up to a quarter, in a sequence of its own: xorshift with 64 bits.
+#[test]
+fn pauses_vary_by_the_seed_of_a_client() {
+    for seed in [0, 1, 2, 0x9e37_79b9_7f4a_7c15, u64::MAX] {
+        let mut options = options();
+        (options.seed, options.limits.attempts) = (seed, 12);
+        let (backoff, longest) = (options.backoff, options.limits.max_retry_delay);
+        let (mut caller, mut stream) = HttpClient::in_session_with(SESSIONS[2], options);
+        let mut state = seed | 1;
+        for attempt in 1..=12 {
+            caller.fail(stream);
+            state ^= state << 13;
+            state ^= state >> 7;
+            state ^= state << 17;
+            let pause = backoff.delay(attempt).min(longest);
+            let part = f64::from(u32::try_from(state >> 40).expect("24 bits")) / f64::from(1_u32 << 24);
+            let expected = pause - (pause / 4).mul_f64(part);
+            let next = caller.core.poll_timeout().expect("it is resumed");
+            assert_eq!((next.wake, next.at), (Wake::Reconnect, caller.now + expected), "{seed} {attempt}");
+            assert!(expected <= pause && expected >= pause * 3 / 4);
+            assert_eq!((caller.core.usage().retry_timers, caller.core.usage().exchanges), (1, 0));
+            caller.advance(expected);
+            (stream, _) = caller.request();
+        }
+        caller.fail(stream);
+        assert_eq!((caller.core.poll_timeout(), caller.core.usage().retry_timers), (None, 0), "it has given up");
+    }
+}
+
+/// Only a request that waits for the credentials of another one has no deadline meanwhile.
+#[test]
+fn deadlines_pass_during_a_sign_in_for_another_request() {
+    let (mut client, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, with_sign_in());
+    client.head(stream, stream_response());
+    let within = RequestOptions::within(Duration::from_secs(10));
+    let [refused, lost] = [0, 1].map(|_| client.call_with("tools/list", &json!({}), within.clone()));
+    let posts = std::mem::take(&mut client.requests);
+    client.respond(posts[0].0, Response::builder().status(401), "");
+    assert_eq!(client.authentications.len(), 1);
+    client.respond(posts[1].0, Response::builder().status(404), "");
+    client.posted("initialize");
+    client.advance(Duration::from_secs(10));
+    let events = client.take_events();
+    assert!(
+        matches!(events[..], [Event::Response { call, outcome: Outcome::TimedOut { .. } }] if call == lost),
+        "{events:?}, not {refused:?}"
+    );
 }

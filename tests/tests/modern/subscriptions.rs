@@ -220,3 +220,37 @@ fn changes_reach_permitted_subscribers() {
     all.sort_unstable();
     assert_eq!(all, ["a", "b"]);
 }
+
+/// All subscriptions are notified, or none, also if a copy is too large only because of the id of its subscription.
+#[test]
+fn notification_has_to_fit_for_the_longest_id() {
+    let long = "x".repeat(200);
+    let update = || ResourceUpdatedParams::new(format!("a:b/{}", "u".repeat(500)));
+    let listening = |frame_bytes: usize| {
+        let mut config = full_server();
+        config.settings.versions = VersionSet::ALL;
+        config.settings.limits.frame_bytes = frame_bytes;
+        let mut server = Harness::server(config);
+        for id in ["a", &*long] {
+            server.feed(&listen(id, json!({"resourceSubscriptions": ["a:b"]})));
+        }
+        server.sent();
+        server
+    };
+    let mut server = listening(1 << 20);
+    server.conn.notify(&update()).expect("there is room");
+    let sizes: Vec<_> = server.sent().iter().map(|it| it.to_string().len()).collect();
+    let (short, longest) = (sizes.iter().min().expect("two"), sizes.iter().max().expect("two"));
+    assert_eq!(longest - short, 199);
+    for (frame_bytes, expected) in [
+        (*longest, Ok(())),
+        (longest - 1, Err(SendError::TooLarge)),
+        (longest - 2, Err(SendError::TooLarge)),
+        (*short, Err(SendError::TooLarge)),
+        (short - 1, Err(SendError::TooLarge)),
+    ] {
+        let mut server = listening(frame_bytes.max(1));
+        assert_eq!(server.conn.notify(&update()), expected, "{frame_bytes}");
+        assert_eq!(server.sent().len(), if expected.is_ok() { 2 } else { 0 }, "{frame_bytes}");
+    }
+}

@@ -226,3 +226,21 @@ fn other_messages_reset_the_missed_ping_count() {
     client.advance(INTERVAL);
     assert_eq!(client.take_events(), [Event::Closed(CloseReason::PeerSilent)]);
 }
+
+/// What arrives at the time of a ping is older than its timeout.
+#[test]
+fn input_at_the_time_of_a_ping_does_not_count_for_it() {
+    for (later, is_closed) in [(Duration::ZERO, true), (Duration::from_nanos(1), false)] {
+        let mut config = full_client();
+        config.settings.keepalive = Some(Keepalive { interval: INTERVAL, max_missed: 1 });
+        let mut client = ready(config);
+        client.advance(INTERVAL);
+        ping(&mut client);
+        client.advance(later);
+        client.feed(&notification("vendor/a"));
+        client.take_events();
+        client.advance(INTERVAL - later);
+        let expected = if is_closed { vec![Event::Closed(CloseReason::PeerSilent)] } else { vec![] };
+        assert_eq!((client.take_events(), client.conn.is_ready()), (expected, !is_closed), "{later:?}");
+    }
+}

@@ -94,3 +94,19 @@ pub(super) fn nonce(value: &str) -> Option<String> {
     let is_good = (1..=MAX_NONCE).contains(&value.len()) && value.bytes().all(is_nonce);
     is_good.then(|| value.into())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn nonces_have_allowed_characters_and_a_limit() {
+        let long = |len: usize| nonce(&"n".repeat(len)).map(|nonce| nonce.len());
+        assert_eq!([long(0), long(1), long(1024), long(1025)], [None, Some(1), Some(1024), None]);
+        for byte in 0..=0x7f_u8 {
+            let text = String::from(char::from(byte));
+            let is_good = matches!(byte, 0x21..=0x7e) && byte != b'"' && byte != b'\\';
+            assert_eq!(nonce(&text).is_some(), is_good, "{byte:#x}");
+        }
+    }
+}

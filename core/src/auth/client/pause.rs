@@ -158,3 +158,44 @@ fn time(error: &AuthError) -> Option<Duration> {
         _ => Some(AUTHORIZATION_PAUSE),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::{
+        authorization::NotAuthorizable, document::DocumentError, oauth_error::OAuthError, policy::UrlRefused,
+    };
+
+    #[test]
+    fn pause_after_each_failure_has_a_length() {
+        let denied = |code: &str| {
+            AuthError::Redirect(RedirectError::Denied(OAuthError { code: code.into(), description: None }))
+        };
+        let (minute, hour) = (Some(Duration::from_secs(60)), Some(Duration::from_secs(3600)));
+        for (error, expected) in [
+            (AuthError::NotAuthorizable(NotAuthorizable::NoPkce), None),
+            (AuthError::NotOpened("x".into()), None),
+            (AuthError::Expired, None),
+            (AuthError::SignedOut, None),
+            (denied("temporarily_unavailable"), minute),
+            (denied("server_error"), minute),
+            (denied("invalid_scope"), hour),
+            (AuthError::Redirect(RedirectError::NoCode), hour),
+            (AuthError::Unavailable(None), minute),
+            (AuthError::Unavailable(Some(503)), minute),
+            (AuthError::Url("token_endpoint", UrlRefused::NotEncrypted), minute),
+            (AuthError::Status(404), hour),
+            (AuthError::Invalid(DocumentError::TooLong), hour),
+        ] {
+            assert_eq!(time(&error), expected, "{error}");
+        }
+        for (error, expected) in [
+            (AuthError::Cancelled, true),
+            (denied("access_denied"), true),
+            (denied("server_error"), false),
+            (AuthError::Expired, false),
+        ] {
+            assert_eq!(error.is_refusal(), expected, "{error}");
+        }
+    }
+}

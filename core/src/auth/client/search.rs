@@ -107,3 +107,88 @@ fn target(from: &Url, to: &str, redirects: usize, policy: &UrlPolicy) -> Result<
     policy.check_redirect(from, &to).map_err(|refused| refused.to_string())?;
     Ok(to)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::auth::discovery::Kind;
+
+    fn url(text: &str) -> Url {
+        Url::parse(text).expect(text)
+    }
+
+    /// Returns the result of a search with one candidate for these responses: statuses with locations.
+    fn result(responses: &[(u16, Option<&str>)]) -> (usize, Result<usize, NotFound<String>>) {
+        let server = url("https://a.example/");
+        let policy = UrlPolicy::new(&server);
+        let mut search = Search::new(vec![Candidate { url: server, kind: Kind::AuthorizationServer }]);
+        let (mut next, mut requests) = (search.next(&policy), 0);
+        for (status, location) in responses {
+            match next {
+                Next::Request(_) => requests += 1,
+                Next::Over(result) => return (requests, result),
+            }
+            let response = Response { status: *status, location: *location, dpop_nonce: None, body: b"body" };
+            next = search.handle(Some(response).filter(|_| *status > 0), &policy, |body| Ok(body.len()));
+        }
+        match next {
+            Next::Request(url) => (requests, Err(NotFound::Transient(url.as_str().into()))),
+            Next::Over(result) => (requests, result),
+        }
+    }
+
+    #[test]
+    fn statuses_decide_what_a_search_finds() {
+        let refused = |status: u16| Err(NotFound::Refused(format!("https://a.example/: status {status}")));
+        let missing = |status: u16| Err(NotFound::Missing(vec![format!("https://a.example/: status {status}")]));
+        let transient = |status: u16| Err(NotFound::Transient(format!("https://a.example/: status {status}")));
+        for (status, expected) in [
+            (0, Err(NotFound::Transient("https://a.example/: no response".into()))),
+            (199, refused(199)),
+            (200, Ok(4)),
+            (299, Ok(4)),
+            (300, refused(300)),
+            (304, refused(304)),
+            (301, Err(NotFound::Refused("https://a.example/: a redirect to nowhere".into()))),
+            (400, missing(400)),
+            (407, missing(407)),
+            (408, transient(408)),
+            (429, transient(429)),
+            (499, missing(499)),
+            (500, transient(500)),
+            (599, transient(599)),
+            (600, refused(600)),
+        ] {
+            assert_eq!(result(&[(status, None)]), (1, expected), "{status}");
+        }
+    }
+
+    #[test]
+    fn redirects_are_followed_three_times() {
+        let there = |count: usize| {
+            let mut all = vec![(307, Some("/x")); count];
+            all.push((200, None));
+            all
+        };
+        assert_eq!(result(&there(MAX_REDIRECTS)), (MAX_REDIRECTS + 1, Ok(4)));
+        let (requests, found) = result(&there(MAX_REDIRECTS + 1));
+        let reason = "https://a.example/x: too many redirects".to_string();
+        assert_eq!((requests, found), (MAX_REDIRECTS + 1, Err(NotFound::Refused(reason))));
+        for status in [301, 302, 303, 307, 308] {
+            for (to, expected) in [
+                ("/x", Ok("https://a.example/x")),
+                ("https://a.example/y", Ok("https://a.example/y")),
+                ("//a.example/x", Err("not an absolute URL")),
+                ("x", Err("not an absolute URL")),
+                ("https://b.example/", Err("the redirect leads to another origin")),
+            ] {
+                let expected = match expected {
+                    // The next request.
+                    Ok(next) => NotFound::Transient(next.into()),
+                    Err(reason) => NotFound::Refused(format!("https://a.example/: {reason}")),
+                };
+                assert_eq!(result(&[(status, Some(to))]), (1, Err(expected)), "{status} {to}");
+            }
+        }
+    }
+}

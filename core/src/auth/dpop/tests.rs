@@ -449,3 +449,66 @@ fn setters_have_bounds() {
     let future = with(claims(), "iat", json!(NOW + ProofRules::MAX_SECONDS + 1));
     assert_eq!(read(&rules, &header(), &future).err(), Some(ProofError::TooEarly));
 }
+
+#[test]
+fn ages_and_clocks_are_limited_from_both_sides() {
+    let is_read = |rules: &ProofRules, iat: u64| read(rules, &header(), &with(claims(), "iat", json!(iat))).is_ok();
+    for (age, leeway) in [(10, 5), (0, 0), (ProofRules::MAX_SECONDS, ProofRules::MAX_SECONDS)] {
+        let rules = rules().max_age(age).leeway(leeway);
+        assert!(is_read(&rules, NOW - age - leeway) && !is_read(&rules, NOW - age - leeway - 1), "{age} {leeway}");
+        assert!(is_read(&rules, NOW + leeway) && !is_read(&rules, NOW + leeway + 1), "{age} {leeway}");
+    }
+    let rules = rules().leeway(5);
+    for (name, good, bad) in [("nbf", NOW + 5, NOW + 6), ("exp", NOW - 4, NOW - 5)] {
+        let error = |at: u64| read(&rules, &header(), &with(claims(), name, json!(at))).err();
+        assert!(error(good).is_none() && error(bad).is_some(), "{name}");
+    }
+    assert_eq!(rules.nonce(NOW), None);
+}
+
+#[test]
+fn keys_fit_their_algorithms() {
+    let key = |jwk: Value| {
+        let document = crate::auth::document::Document::parse(jwk.to_string().as_bytes()).expect("an object");
+        ProofPublicKey::parse(&document)
+    };
+    let rsa = |n: &[u8], e: &[u8]| key(json!({"kty": "RSA", "n": encode(n), "e": encode(e)}));
+    let point = |curve: &str, x: usize, y: usize| {
+        key(json!({"kty": "EC", "crv": curve, "x": encode(vec![1; x]), "y": encode(vec![2; y])}))
+    };
+    let ed25519 = |x: usize| key(json!({"kty": "OKP", "crv": "Ed25519", "x": encode(vec![3; x])}));
+    const ALL: [&str; 13] = [
+        "RS256", "RS384", "RS512", "PS256", "PS384", "PS512", "ES256", "ES384", "EdDSA", "Ed25519", "ES512", "HS256",
+        "none",
+    ];
+    for (key, fitting) in [
+        (rsa(&[0xff; 256], &[1, 0, 1]), &ALL[..6]),
+        (point("P-256", 32, 32), &ALL[6..7]),
+        (point("P-384", 48, 48), &ALL[7..8]),
+        (ed25519(32), &ALL[8..10]),
+    ] {
+        let key = key.expect("a key");
+        let fits: Vec<_> = ALL.into_iter().filter(|algorithm| key.fits(algorithm)).collect();
+        assert_eq!(fits, fitting, "{key:?}");
+        assert_eq!(key.thumbprint().len(), 43);
+    }
+    assert!(rsa(&[0xff; 256], &[1; 8]).is_ok());
+    for bad in [
+        rsa(&[0xff; 256], &[1; 9]),
+        rsa(&[0xff; 256], &[0, 1]),
+        rsa(&[0xff; 256], &[]),
+        point("P-256", 31, 32),
+        point("P-256", 32, 33),
+        point("P-384", 32, 32),
+        point("P-384", 48, 47),
+        ed25519(31),
+        ed25519(33),
+        key(json!({"kty": "RSA", "crv": "P-256", "n": encode([0xff; 256]), "e": "AQAB"})),
+        key(json!({"kty": "OKP", "crv": "X25519", "x": encode([3; 32])})),
+    ] {
+        assert_eq!(bad, Err(ProofError::Key));
+    }
+    for name in ["d", "p", "q", "dp", "dq", "qi", "oth", "k"] {
+        assert_eq!(key(with(jwk(), name, json!("AA"))), Err(ProofError::PrivateKey), "{name}");
+    }
+}

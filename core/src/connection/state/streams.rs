@@ -39,3 +39,17 @@ impl Streams {
             && !self.downstream.full
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_part_is_a_state() {
+        assert!(Streams::default().has_none() && Streams::EMPTY.has_none());
+        let downstream = |bytes, full| Streams { downstream: Downstream { bytes, full }, ..Streams::default() };
+        assert!(!downstream(1, false).has_none() && !downstream(0, true).has_none());
+        let unanswered = Streams { unanswered: [0].into(), ..Streams::default() };
+        assert!(!unanswered.has_none());
+    }
+}

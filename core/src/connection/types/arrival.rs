@@ -114,3 +114,37 @@ impl Principal {
         self.scopes.iter().any(|granted| granted == scope)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn weight_of_a_request_counts_each_text_twice() {
+        let text = size_of::<String>();
+        let mut principal = Principal::new("ada");
+        assert_eq!(principal.weight(), 2 * (text + 3));
+        principal.client_id = Some("client".into());
+        principal.scopes = ["a".into(), "bc".into()].into();
+        assert_eq!(principal.weight(), 2 * (4 * text + 3 + 6 + 1 + 2));
+        assert!(principal.has_scope("bc") && !principal.has_scope("b"));
+        let weight = principal.weight();
+        let extension = ArrivalExtension::new(Arc::new(7_u32), 1000);
+        assert_eq!(extension.weight(), 1000);
+        assert_eq!(alloc::format!("{extension:?}"), "ArrivalExtension { weight: 1000, .. }");
+        let other = ArrivalExtension::new(Arc::new(7_u32), 1000);
+        assert!(extension == extension.clone() && extension != other);
+        let arrival = |principal: bool, has_extension: bool| {
+            let arrival = Arrival {
+                principal: principal.then(|| Arc::new(Principal { scopes: Vec::new(), ..Principal::new("x") })),
+                extension: has_extension.then(|| extension.clone()),
+                ..Arrival::default()
+            };
+            arrival.weight()
+        };
+        let one = 2 * (text + 1);
+        assert_eq!([arrival(false, false), arrival(true, false), arrival(false, true)], [0, one, 1000]);
+        assert_eq!(arrival(true, true), one + 1000);
+        assert!(weight > one);
+    }
+}

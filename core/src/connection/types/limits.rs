@@ -296,3 +296,73 @@ pub struct Keepalive {
     /// The number of unanswered pings in a row that ends the connection.
     pub max_missed: u32,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn delays_double_up_to_the_longest() {
+        let backoff = Backoff { initial: Duration::from_millis(250), max: Duration::from_secs(8) };
+        let delays = [0, 1, 2, 3, 5, 6, 7, 32, 33, u32::MAX].map(|n| backoff.delay(n).as_millis());
+        assert_eq!(delays, [0, 250, 500, 1000, 4000, 8000, 8000, 8000, 8000, 8000]);
+        let polling =
+            Polling { default: Duration::from_secs(2), min: Duration::from_millis(50), max: Duration::from_secs(60) };
+        for (asked, millis) in [
+            (None, 2000),
+            (Some(0), 50),
+            (Some(49), 50),
+            (Some(51), 51),
+            (Some(60_000), 60_000),
+            (Some(60_001), 60_000),
+        ] {
+            assert_eq!(polling.delay(asked.map(Duration::from_millis)).as_millis(), millis, "{asked:?}");
+        }
+    }
+
+    /// Each limit counts with its own factor.
+    #[test]
+    fn memory_is_the_sum_of_all_limits() {
+        let none = Limits {
+            frame_bytes: 0,
+            calls: 0,
+            call_bytes: 0,
+            requests: 0,
+            request_bytes: 0,
+            outbox_bytes: 0,
+            control_bytes: 0,
+            batch_members: 0,
+            tasks: 0,
+            subscriptions: 0,
+            cache_entries: 0,
+            cache_bytes: 0,
+            input_requests: 0,
+            ..Limits::default()
+        };
+        let spare = none.memory();
+        let described = |limits: &Limits| 10 * (limits.described_bytes() - none.described_bytes());
+        type Set = fn(&mut Limits);
+        let all: [(Set, usize); 13] = [
+            (|limits| limits.frame_bytes = 100, 400),
+            (|limits| limits.outbox_bytes = 100, 500),
+            (|limits| limits.control_bytes = 100, 400),
+            (|limits| limits.request_bytes = 100, 100),
+            (|limits| limits.cache_bytes = 100, 100),
+            (|limits| limits.call_bytes = 100, 200),
+            (|limits| limits.requests = 100, 200 << 10),
+            (|limits| limits.calls = 100, 100 << 10),
+            (|limits| limits.batch_members = 100, 100 << 10),
+            (|limits| limits.tasks = 100, 100 << 10),
+            (|limits| limits.subscriptions = 100, 100 << 10),
+            (|limits| limits.cache_entries = 100, 100 << 10),
+            (|limits| limits.input_requests = 100, 100 << 10),
+        ];
+        for (index, (set, expected)) in all.into_iter().enumerate() {
+            let mut limits = none.clone();
+            set(&mut limits);
+            assert_eq!(limits.memory() - spare, expected + described(&limits), "{index}");
+        }
+        assert_eq!(spare - 10 * none.described_bytes(), 272 << 10);
+        assert_eq!(Limits { calls: usize::MAX, ..none }.memory(), usize::MAX);
+    }
+}

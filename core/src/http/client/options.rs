@@ -207,4 +207,19 @@ mod tests {
             assert!(!text.contains("canary") && !text.contains("can ary"), "{text}");
         }
     }
+
+    #[test]
+    fn invalid_addresses_are_shown_up_to_200_bytes() {
+        let error = |url: &str| ClientOptions::new(url, 1).map(|_| ()).expect_err("no address").to_string();
+        let text = |shown: &str| format!("{shown:?} is not the address of an HTTP server");
+        let long = |len: usize| "x".repeat(len);
+        assert_eq!(error("nowhere?q"), text("nowhere"));
+        assert_eq!(error(&long(200)), text(&long(200)));
+        assert_eq!(error(&long(201)), text(&long(200)));
+        assert_eq!(error(&[&*long(199), "\u{e4}"].concat()), text(&long(199)), "a character is not split");
+        assert_eq!(error("ftp://me:pw@a.example/x"), text("ftp://…@a.example/x"));
+        assert_eq!(error("me:pw@a.example/x"), text("…@a.example/x"));
+        assert_eq!(error(&["http://me@a", &*long(189), "b"].concat()), text("…"));
+        assert_eq!(error(&["ftp://me@a", &*long(190)].concat()), text(&["ftp://…@a", &*long(190)].concat()));
+    }
 }

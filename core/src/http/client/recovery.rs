@@ -232,3 +232,25 @@ impl Client {
         self.conn.renew(self.clock);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn three_sessions_in_sequence_are_renewed() {
+        let mut renewals = Renewals::default();
+        let mut at = |seconds: &[u64]| {
+            let renewed: Vec<_> = seconds
+                .iter()
+                .map(|seconds| renewals.may_renew(Timestamp::ZERO + Duration::from_secs(*seconds)))
+                .collect();
+            renewals.end();
+            renewed
+        };
+        assert_eq!(at(&[1, 2, 3, 4, 63, 122]), [true, true, true, false, false, false]);
+        assert_eq!(at(&[123, 124, 125, 126]), [true, true, true, false], "a request was answered");
+        // A minute after the last one, another sequence begins.
+        assert_eq!(at(&[130, 130, 130, 130, 190, 190, 190, 190]), [true, true, true, false, true, true, true, false]);
+    }
+}

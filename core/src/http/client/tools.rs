@@ -196,4 +196,24 @@ mod tests {
             assert!(page.rest.is_none() && page.invalid.is_empty(), "{text}");
         }
     }
+
+    #[test]
+    fn weight_of_a_tool_is_exact() {
+        // The name, the path of one part, and the name of the header: 64 bytes each, and their lengths.
+        let weight = 64 + 2 + 64 + 1 + 64 + 1;
+        let text = list(&[tool("t0", r#","x-mcp-header":"A""#)]);
+        for (tools, tool_bytes, known) in [(1, weight, 1), (1, weight - 1, 0), (0, weight, 0), (2, 2 * weight - 1, 1)] {
+            let limits = Limits { tools, tool_bytes, ..Limits::default() };
+            let mut memory = Tools::default();
+            memory.learn(&text, 128, &limits);
+            memory.learn(&list(&[tool("t1", "")]), 128, &limits);
+            assert_eq!((memory.known.len(), memory.bytes), (known, known * weight), "{tools} {tool_bytes}");
+        }
+        let limits = Limits { tools: 2, tool_bytes: 2 * weight, ..Limits::default() };
+        let mut memory = Tools::default();
+        for name in ["t0", "t1", "t2"] {
+            memory.learn(&list(&[tool(name, r#","x-mcp-header":"A""#)]), 128, &limits);
+        }
+        assert_eq!((memory.known.len(), memory.bytes), (2, 2 * weight));
+    }
 }

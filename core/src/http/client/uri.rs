@@ -165,4 +165,23 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn longest_reference_is_resolved() {
+        // A fragment does not count.
+        for (len, expected) in [(65_535, true), (65_536, false)] {
+            let reference = ["/../".repeat(len / 4), "x".repeat(len % 4), "#f".to_string()].concat();
+            assert_eq!(reference.len(), len + 2);
+            assert_eq!(resolved("http://a.example/", &reference).is_some(), expected, "{len}");
+        }
+    }
+
+    #[test]
+    fn http_addresses_have_a_scheme_and_a_host() {
+        for (uri, expected) in
+            [("http://a/", true), ("https://a/", true), ("ftp://a/", false), ("/a", false), ("a:80", false)]
+        {
+            assert_eq!(is_http(&uri.parse().expect("a URI")), expected, "{uri}");
+        }
+    }
 }

@@ -322,4 +322,38 @@ mod tests {
         assert_eq!(queue.find(&RequestId::from(21), hash(20)), None, "that is not its hash");
         assert_eq!(queue.first().map(|(id, _)| id), Some(ExchangeId(1)));
     }
+
+    #[test]
+    fn queue_counts_what_waits() {
+        let mut queue = Queue::default();
+        assert_eq!((queue.len(), queue.next()), (0, None));
+        let at = |nanos| Timestamp::from_nanos(nanos);
+        let weight = request(1).weight + 1024;
+        for number in 1..=3 {
+            queue.push(ExchangeId(number), (request(number), number), at(10 * number));
+        }
+        assert_eq!((queue.len(), queue.bytes), (3, 3 * weight));
+        let deadline = |nanos| Some(Deadline { at: at(nanos), wake: Wake::Admission });
+        assert_eq!(queue.next(), deadline(10));
+        assert!(queue.get(ExchangeId(2)).is_some() && queue.get(ExchangeId(4)).is_none());
+        queue.remove(ExchangeId(2));
+        assert!(queue.get(ExchangeId(2)).is_none());
+        assert_eq!((queue.next(), queue.all.len()), (deadline(10), 3));
+        queue.remove(ExchangeId(1));
+        assert_eq!((queue.next(), queue.all.len(), queue.bytes), (deadline(30), 1, weight));
+    }
+
+    #[test]
+    fn queue_is_compacted_above_64_removed_requests() {
+        let mut queue = Queue::default();
+        queue.push(ExchangeId(1), (request(1), 1), Timestamp::ZERO);
+        for number in 2..=66 {
+            queue.push(ExchangeId(number), (request(number), 1), Timestamp::ZERO);
+            queue.remove(ExchangeId(number));
+            assert_eq!(queue.all.len(), usize::try_from(number).expect("few"));
+        }
+        queue.push(ExchangeId(67), (request(67), 1), Timestamp::ZERO);
+        queue.remove(ExchangeId(67));
+        assert_eq!(queue.all.len(), 1);
+    }
 }

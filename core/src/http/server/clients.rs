@@ -417,4 +417,75 @@ mod tests {
         assert_eq!((held(&known), clients.all.in_flight.load(Ordering::Relaxed)), ([0, 0, 0], 0));
         assert!(!clients.has_idle(None, Among::All) && !clients.has_idle(known.holder(), Among::All));
     }
+
+    #[test]
+    fn shares_end_at_exact_bytes() {
+        let mut clients = Clients::new();
+        let (known, unknown) = (clients.of(&at("10.0.0.1")), clients.unknown.clone());
+        for (bytes, own, all, most, of_known, of_unknown) in [
+            // Seven times what is left, and one.
+            (700, 0, 0, 800, true, true),
+            (701, 0, 0, 800, false, true),
+            (699, 1, 1, 800, true, true),
+            (700, 1, 1, 800, false, true),
+            (800, 0, 0, 800, false, true),
+            (801, 0, 0, 800, false, false),
+            (1, 0, 800, 800, false, false),
+            (0, 7, 800, 800, true, true),
+            (0, 8, 800, 800, false, true),
+            (0, 0, 801, 800, false, false),
+        ] {
+            let rooms = [&known, &unknown].map(|client| client.has_room((bytes, bytes), own, all, most));
+            assert_eq!(rooms, [of_known, of_unknown], "{bytes} {own} {all}");
+        }
+        // A sixteenth is reserved for what is small.
+        for (whole, rest, expected) in
+            [(SMALL, 0, true), (SMALL + 1, MIB - 1, false), (SMALL + 1, MIB, true), (SMALL, MIB - 1, true)]
+        {
+            let all = 16 * MIB - rest - 10;
+            assert_eq!(unknown.has_room((10, whole), 0, all, 16 * MIB), expected, "{whole} {rest}");
+        }
+        // The first request always has room.
+        assert!(known.has_room_for_request(1000, 10));
+        let mut load = Load::new(known.clone());
+        load.set(1);
+        assert!(!known.has_room_for_request(1000, 10) && known.has_room_for_request(1, 10));
+        load.set(0);
+        assert!(known.has_room_for_request(1000, 10));
+    }
+
+    #[test]
+    fn unused_clients_are_searched_for_above_64() {
+        let mut clients = Clients::new();
+        let mut add = |number: u32| {
+            let client = clients.of(&Caller::Anonymous(IpAddr::V4(number.into())));
+            (client, clients.principals.len() + clients.addresses.len())
+        };
+        let mut held: Vec<_> = (0..10).map(|number| add(number).0).collect();
+        assert_eq!((10..64).map(|number| add(number).1).last(), Some(64));
+        assert_eq!(add(64).1, 11, "ten are used, and there is a new one");
+        held.truncate(5);
+        // Twice those that remained, and 64.
+        assert_eq!((65..138).map(|number| add(number).1).last(), Some(84));
+        assert_eq!(add(138).1, 6);
+    }
+
+    #[test]
+    fn refused_bodies_release_their_bytes() {
+        let mut clients = Clients::new();
+        let client = clients.of(&at("10.0.0.1"));
+        let held = || [&client.own, &*client.all].map(|held| held.bodies.load(Ordering::Relaxed));
+        let mut share = Share::new(client.clone(), 800);
+        assert!(share.take(300) && share.take(400));
+        assert_eq!((held(), Arc::ptr_eq(share.client(), &client)), ([700; 2], true));
+        assert!(!share.take(1));
+        assert_eq!(held(), [0; 2]);
+        assert!(!share.take(1), "it is refused for good");
+        let mut other = Share::new(client.clone(), 800);
+        assert!(other.take(5));
+        drop(share);
+        assert_eq!(held(), [5; 2]);
+        drop(other);
+        assert_eq!(held(), [0; 2]);
+    }
 }

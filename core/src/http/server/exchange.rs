@@ -139,9 +139,8 @@ impl Exchange {
         }
         self.body.drain(..self.taken);
         self.taken = 0;
-        if self.body.capacity() > (2 * PIECE).max(2 * self.body.len()) {
-            self.body.shrink_to((2 * PIECE).max(self.body.len()));
-        }
+        // More bytes were polled than wait, so the capacity was more than twice as large as the rest.
+        self.body.shrink_to(2 * PIECE);
     }
 
     /// Writes a comment, unless earlier output still waits. Returns the number of bytes.
@@ -253,7 +252,7 @@ impl Exchange {
 mod tests {
     use super::*;
     use crate::http::response;
-    use alloc::vec;
+    use alloc::{string::String, vec};
     use http::StatusCode;
 
     const MIB: usize = 1 << 20;
@@ -302,5 +301,133 @@ mod tests {
                 assert!(exchange.take(&mut out).is_some());
             }
         }
+    }
+
+    #[test]
+    fn only_replays_with_little_output_are_hungry() {
+        for (behind, waiting, expected) in [
+            (None, 0, false),
+            (None, FEED, false),
+            (Some(1), 0, true),
+            (Some(1), FEED - 1, true),
+            (Some(1), FEED, false),
+        ] {
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
+            exchange.stream();
+            exchange.behind = behind;
+            exchange.body = vec![b'x'; waiting];
+            assert_eq!(exchange.is_hungry(), expected, "{behind:?} {waiting}");
+        }
+    }
+
+    #[test]
+    fn exchange_reports_its_state_and_its_bytes() {
+        let until = Timestamp::from_nanos(7);
+        let mut exchange = Exchange::new(until, Some(until));
+        assert!(exchange.is_open() && !exchange.has_output() && !exchange.is_ended() && !exchange.is_at_end());
+        assert_eq!((exchange.authorized_until, exchange.deadline()), (Some(until), None));
+        exchange.stream = Some(1);
+        assert_eq!(exchange.deadline(), Some(Deadline { at: until, wake: Wake::StreamAfter }));
+        exchange.stream();
+        assert!(!exchange.is_open() && exchange.has_output());
+        assert_eq!(exchange.deadline(), None);
+        exchange.quiet = Some(until);
+        assert_eq!(exchange.deadline(), Some(Deadline { at: until, wake: Wake::Quiet }));
+        // A comment is written only if nothing waits.
+        assert_eq!([exchange.comment(), exchange.comment()], [3, 0]);
+        let remarks = [": 1 message is not kept any more\n\n", ": 2 messages are not kept any more\n\n"];
+        assert_eq!([exchange.remark(1), exchange.remark(2)], remarks.map(str::len));
+        let event = exchange.event(&SseText { data: Some(b"x"), ..MESSAGE });
+        exchange.end();
+        assert!(exchange.is_ended() && !exchange.is_at_end() && exchange.quiet.is_none());
+        assert_eq!(exchange.waiting(), 3 + remarks.concat().len() + event);
+        let mut out = Vec::new();
+        assert!(matches!(exchange.take(&mut out), Some(Output::Head(_))));
+        let all = exchange.waiting();
+        assert!(matches!(exchange.take(&mut out), Some(Output::Data(len)) if len == all && len == out.len()));
+        assert!(String::from_utf8_lossy(&out).starts_with(&[":\n\n", &*remarks.concat()].concat()));
+        assert!(exchange.is_at_end() && exchange.has_output());
+        assert!(matches!(exchange.take(&mut out), Some(Output::End)));
+    }
+
+    #[test]
+    fn large_output_is_taken_in_pieces() {
+        let taken = |exchange: &mut Exchange, before: usize| {
+            let mut out = vec![0; before];
+            match exchange.take(&mut out) {
+                Some(Output::Data(len)) => (len, out.len() - before),
+                other => panic!("{other:?}"),
+            }
+        };
+        for (waiting, before, expected) in [
+            (PIECE, 0, PIECE),
+            (PIECE + 1, 0, PIECE),
+            (PIECE, 1, PIECE),
+            (PIECE - 1, 1, PIECE - 1),
+            (PIECE + 1, 1, PIECE),
+        ] {
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
+            exchange.stream();
+            (exchange.head, exchange.body) = (None, vec![b'x'; waiting]);
+            assert_eq!(taken(&mut exchange, before), (expected, expected), "{waiting} {before}");
+            assert_eq!(exchange.waiting(), waiting - expected);
+        }
+        // A whole response is given away, however large it is.
+        let mut exchange = Exchange::new(Timestamp::ZERO, None);
+        exchange.answer(response::json(StatusCode::OK, vec![b'x'; 3 * PIECE]));
+        assert!(matches!(exchange.take(&mut Vec::new()), Some(Output::Head(_))));
+        assert_eq!(taken(&mut exchange, 0), (3 * PIECE, 3 * PIECE));
+        assert!(exchange.is_at_end());
+    }
+
+    #[test]
+    fn aborted_output_is_replaced_only_before_its_head() {
+        for (polled, open) in [(false, true), (false, false), (true, false)] {
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
+            if !open {
+                exchange.stream();
+                exchange.event(&SseText { data: Some(b"x"), ..MESSAGE });
+            }
+            let mut out = Vec::new();
+            if polled {
+                assert!(matches!(exchange.take(&mut out), Some(Output::Head(_))));
+            }
+            exchange.abort(response::empty(StatusCode::SERVICE_UNAVAILABLE));
+            match exchange.take(&mut out) {
+                Some(Output::Head(head)) if !polled => assert_eq!(head.status, StatusCode::SERVICE_UNAVAILABLE),
+                Some(Output::Abort) => assert!(polled),
+                other => panic!("{other:?}"),
+            }
+            assert_eq!((exchange.waiting(), exchange.is_ended()), (0, true));
+        }
+    }
+
+    #[test]
+    fn body_shrinks_to_what_waits_or_two_pieces() {
+        let mut exchange = Exchange::new(Timestamp::ZERO, None);
+        exchange.stream();
+        (exchange.head, exchange.body) = (None, vec![b'x'; 8 * PIECE + 100]);
+        let mut capacities = Vec::new();
+        while exchange.waiting() > 0 {
+            assert!(exchange.take(&mut vec![0]).is_some());
+            capacities.push((exchange.body.capacity(), exchange.taken));
+        }
+        let all = 8 * PIECE + 100;
+        let (half, least) = (3 * PIECE + 100, 2 * PIECE);
+        let at = |taken: usize| taken * PIECE;
+        assert_eq!(
+            capacities,
+            [
+                (all, at(1)),
+                (all, at(2)),
+                (all, at(3)),
+                (all, at(4)),
+                (half, 0),
+                (half, at(1)),
+                (least, 0),
+                (least, 0),
+                (0, 0)
+            ]
+        );
     }
 }

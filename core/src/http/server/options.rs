@@ -77,3 +77,26 @@ impl Paths {
         self.old.as_ref()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn paths_select_a_transport() {
+        use TransportKind::{Mcp, OldMessages, OldStream};
+        let both = |paths: Paths| paths.with_http_sse("/sse", "/message");
+        for (paths, expected) in [
+            (Paths::any(), [Some(Mcp); 4]),
+            (Paths::at("/mcp"), [Some(Mcp), None, None, None]),
+            (both(Paths::any()), [Some(Mcp), Some(OldStream), Some(OldMessages), Some(Mcp)]),
+            (both(Paths::at("/mcp")), [Some(Mcp), Some(OldStream), Some(OldMessages), None]),
+        ] {
+            assert_eq!(["/mcp", "/sse", "/message", "/other"].map(|path| paths.transport(path)), expected);
+        }
+        assert!(Paths::any().old().is_none());
+        let paths = both(Paths::any());
+        let old = paths.old().map(|old| (&*old.stream, &*old.messages));
+        assert_eq!(old, Some(("/sse", "/message")));
+    }
+}

@@ -87,3 +87,14 @@ impl Session {
         self.end(id);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn exchange_counts_with_at_most_a_quarter() {
+        let limits = Limits { queued_bytes: 400, ..Limits::default() };
+        assert_eq!([0, 99, 100, 101, 400].map(|bytes| limits.counted(bytes)), [0, 99, 100, 100, 100]);
+    }
+}

@@ -150,7 +150,8 @@ mod tests {
         assert_eq!(exposed.headers.get_all("x-many").iter().count(), 2);
         assert_eq!(exposed.extensions.get(), Some(&7_u32));
         assert_eq!((exposed.uri.query(), &exposed.method), (Some("tenant=a"), &Method::POST));
-        assert!(exposed.weight() > 96 * 4);
+        // The target, three headers, and four entries.
+        assert_eq!(exposed.weight(), "/mcp?tenant=a".len() + "x-tenanta".len() + "x-many1x-many2".len() + 96 * 4);
     }
 
     #[test]

@@ -337,3 +337,191 @@ impl Streams {
         self.waiting.len()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::http::MemoryReplayBuffer;
+    use alloc::{string::ToString, vec};
+    use core::time::Duration;
+
+    const NOW: Timestamp = Timestamp::ZERO;
+
+    fn streams(part: u32) -> Streams {
+        Streams::new(Box::new(MemoryReplayBuffer::new(100, 1000, Duration::from_secs(1))), part)
+    }
+
+    /// Begins streams whose exchanges are over, and which are complete.
+    fn begin_ended(streams: &mut Streams, count: usize) {
+        for _ in 0..count {
+            let id = streams.begin(ExchangeId(1), false);
+            streams.done(id);
+            streams.detach(id, ExchangeId(1));
+        }
+    }
+
+    #[test]
+    fn cleanup_begins_above_twice_the_last_number() {
+        let mut streams = streams(0);
+        begin_ended(&mut streams, MIN_STREAMS);
+        streams.remove_ended_amortized();
+        assert_eq!(streams.all.len(), MIN_STREAMS, "there are not more");
+        let kept: Vec<_> = (0..50).map(|_| streams.begin(ExchangeId(2), false)).collect();
+        streams.remove_ended_amortized();
+        assert_eq!((streams.all.len(), streams.tidy_at), (50, 100));
+        begin_ended(&mut streams, 50);
+        streams.remove_ended_amortized();
+        assert_eq!(streams.all.len(), 100);
+        begin_ended(&mut streams, 1);
+        streams.remove_ended_amortized();
+        assert_eq!((streams.all.len(), streams.tidy_at), (50, 100));
+        for id in kept {
+            streams.done(id);
+            streams.detach(id, ExchangeId(2));
+        }
+        begin_ended(&mut streams, 51);
+        streams.remove_ended_amortized();
+        assert_eq!((streams.all.len(), streams.tidy_at), (0, MIN_STREAMS));
+    }
+
+    #[test]
+    fn waiting_messages_are_bounded_in_number_and_bytes() {
+        let limits = Limits { waiting: 3, waiting_bytes: 10, ..Limits::default() };
+        let mut streams = streams(0);
+        for (len, evicted, waiting) in [
+            (4, 0, (1, 4)),
+            (4, 0, (2, 8)),
+            (2, 0, (3, 10)),
+            (1, 1, (3, 7)),
+            (4, 1, (3, 7)),
+            (10, 3, (1, 10)),
+            (11, 2, (0, 0)),
+            (0, 0, (1, 0)),
+        ] {
+            assert_eq!(streams.wait(&limits, None, &vec![b'x'; len]).len(), evicted, "{len}");
+            assert_eq!((streams.waiting(), streams.waiting_bytes()), waiting, "{len}");
+        }
+        streams.wait(&limits, None, b"abc");
+        assert_eq!(streams.next_waiting(), Some((None, vec![])));
+        assert_eq!(streams.next_waiting(), Some((None, b"abc".to_vec())));
+        assert_eq!((streams.next_waiting(), streams.waiting(), streams.waiting_bytes()), (None, 0, 0));
+    }
+
+    #[test]
+    fn messages_that_are_not_kept_are_counted() {
+        let mut streams = streams(0);
+        let id = streams.begin(ExchangeId(1), false);
+        for _ in 0..4 {
+            streams.keep(NOW, id, None, b"x");
+        }
+        let missing = |streams: &Streams, seq| {
+            streams.missing(EventId { listens: false, stream: id, seq }).map(|it| (it.messages, it.rest))
+        };
+        assert_eq!((streams.latest(id), missing(&streams, 0)), (4, None));
+        streams.replay.received(id, 2);
+        let all: Vec<_> = (0..=4).map(|seq| missing(&streams, seq)).collect();
+        assert_eq!(all, [Some((2, false)), Some((1, false)), None, None, None]);
+        streams.replay.received(id, 4);
+        let all: Vec<_> = (2..=4).map(|seq| missing(&streams, seq)).collect();
+        assert_eq!(all, [Some((2, true)), Some((1, true)), None]);
+        assert_eq!(streams.latest(99), 0);
+    }
+
+    #[test]
+    fn event_ids_are_found_or_refused() {
+        let mut streams = streams(2);
+        let first = (2 << 32) + 1;
+        let [own, listens] = [false, true].map(|listens| streams.begin(ExchangeId(1), listens));
+        assert_eq!([own, listens], [first, first + 1]);
+        streams.keep(NOW, own, None, b"x");
+        let ended = streams.begin(ExchangeId(1), false);
+        streams.all.remove(ended);
+        let other = EventId { listens: false, stream: 7, seq: 9 };
+        for (last, expected) in [
+            (alloc::format!("{own}-0"), Ok((own, 0))),
+            (alloc::format!("{own}-1"), Ok((own, 1))),
+            (alloc::format!("{own}-2"), Err(ReplayError::Never)),
+            (alloc::format!("g{own}-1"), Err(ReplayError::Never)),
+            (alloc::format!("g{listens}-0"), Ok((listens, 0))),
+            (alloc::format!("{ended}-0"), Err(ReplayError::Gone)),
+            (alloc::format!("g{ended}-0"), Err(ReplayError::Listener)),
+            (alloc::format!("{}-0", ended + 1), Err(ReplayError::Never)),
+            ("7-9".to_string(), Err(ReplayError::Elsewhere(other))),
+            ("x".to_string(), Err(ReplayError::Never)),
+        ] {
+            assert_eq!(streams.find(&last).map(|id| (id.stream, id.seq)), expected, "{last}");
+        }
+        streams.shared = false;
+        assert_eq!(streams.find("7-9"), Err(ReplayError::Gone));
+    }
+
+    #[test]
+    fn listeners_are_the_open_streams_without_a_request() {
+        let mut streams = streams(0);
+        let all = [1, 2, 3].map(|id| streams.begin(ExchangeId(id), id > 1));
+        assert_eq!((streams.listening(), streams.listener(), streams.listeners()), (2, Some(all[2]), &all[1..]));
+        streams.detach(all[2], ExchangeId(2));
+        assert_eq!(streams.listening(), 2, "another exchange carries it");
+        streams.detach(all[2], ExchangeId(3));
+        assert_eq!((streams.listening(), streams.listener()), (1, Some(all[1])));
+        // The exchange that carried a stream before may have output.
+        assert_eq!(streams.carry(all[2], ExchangeId(4)), Some(ExchangeId(3)));
+        assert_eq!(streams.carry(all[2], ExchangeId(5)), Some(ExchangeId(4)));
+        assert_eq!((streams.listening(), streams.listener()), (2, Some(all[2])));
+        assert_eq!(streams.carry(99, ExchangeId(5)), None);
+    }
+
+    #[test]
+    fn streams_are_forgotten_when_nothing_needs_them() {
+        for (done, detached, kept, expected) in [
+            (true, true, false, false),
+            (false, true, false, true),
+            (true, false, false, true),
+            (true, true, true, true),
+        ] {
+            let mut streams = streams(0);
+            let id = streams.begin(ExchangeId(1), false);
+            if kept {
+                streams.keep(NOW, id, None, b"x");
+            }
+            if done {
+                streams.done(id);
+            }
+            if detached {
+                streams.detach(id, ExchangeId(1));
+            }
+            streams.forget_if_over(id);
+            assert_eq!(streams.all.contains(id), expected, "{done} {detached} {kept}");
+            streams.tidy();
+            assert_eq!(streams.all.contains(id), expected, "{done} {detached} {kept}");
+        }
+    }
+
+    #[test]
+    fn only_calls_between_two_messages_are_lost() {
+        let mut streams = streams(0);
+        let id = streams.begin(ExchangeId(1), false);
+        let calls: Vec<_> = (1..=5).map(CallId::from_raw).collect();
+        for call in &calls {
+            streams.keep(NOW, id, Some(*call), b"x");
+        }
+        assert_eq!(streams.lost_calls(id, (2, 5)), calls[2..4]);
+        assert_eq!(streams.lost_calls(id, (2, 5)), []);
+        assert_eq!(streams.lost_calls(id, (0, 9)), [calls[0], calls[1], calls[4]]);
+        // Ended calls are searched for when there are 64, 128 and so on.
+        let all = |streams: &Streams| streams.all.get(id).map_or(0, |known| known.calls.len());
+        for (number, is_searched) in [(63, false), (64, true), (65, false), (96, false), (128, true)] {
+            while all(&streams) < number {
+                streams.keep(NOW, id, Some(calls[0]), b"x");
+            }
+            let mut searched = core::cell::Cell::new(0);
+            streams.remove_ended_calls(id, |_| {
+                searched.set(searched.get() + 1);
+                true
+            });
+            assert_eq!(*searched.get_mut(), if is_searched { number } else { 0 }, "{number}");
+        }
+        streams.remove_ended_calls(id, |_| false);
+        assert_eq!(all(&streams), 0);
+    }
+}

@@ -51,3 +51,24 @@ pub(super) enum TransportKind {
     OldStream,
     OldMessages,
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn targets_name_their_session() {
+        let id = SessionId::new([1; 24]);
+        for target in [
+            Target::Message(id.clone()),
+            Target::Listen(id.clone(), None),
+            Target::End(id.clone()),
+            Target::OldMessage(id.clone()),
+        ] {
+            assert_eq!(target.session(), Some(&id), "{target:?}");
+        }
+        for target in [Target::Initialize, Target::OldStream] {
+            assert_eq!(target.session(), None, "{target:?}");
+        }
+    }
+}

@@ -426,4 +426,70 @@ mod tests {
         assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(None), "it has no more than one eighth");
         assert_eq!(tenants.by_size.len(), tenants.each.len());
     }
+
+    #[test]
+    fn activity_ranks_sessions_by_use_and_time() {
+        let activity = Activity::new();
+        assert_eq!(activity.rank(), None);
+        for (nanos, used, rank) in [
+            (0, false, (false, 1)),
+            (0, true, (true, 1)),
+            (999_999_999, false, (false, 1)),
+            (1_000_000_000, false, (false, 2)),
+            (5_900_000_000, true, (true, 6)),
+        ] {
+            activity.set(Some(Timestamp::from_nanos(nanos)), used);
+            assert_eq!(activity.rank(), Some(rank), "{nanos} {used}");
+            assert_eq!(is_fresh(Some(&activity)), !used);
+        }
+        activity.set(None, true);
+        assert_eq!((activity.rank(), is_fresh(Some(&activity)), is_fresh(None)), (None, true, false));
+    }
+
+    #[test]
+    fn queues_of_fresh_sessions_are_bounded() {
+        let mut queue = EvictionQueue::default();
+        (0..64).for_each(|number| queue.enter(&id(number), |_| panic!("there are few")));
+        queue.enter(&id(64), |known| *known == id(3) || *known == id(4));
+        assert_eq!((queue.fresh.len(), queue.kept), (3, 2));
+        // Twice those that remained, and 64.
+        (0..65).for_each(|number| queue.enter(&id(number), |_| panic!("there are few")));
+        assert_eq!(queue.fresh.len(), 68);
+        queue.enter(&id(64), |_| false);
+        assert_eq!((queue.fresh.len(), queue.kept), (1, 0));
+        (0..5000).for_each(|number| queue.enter(&id(number), |_| true));
+        assert_eq!(queue.fresh.len(), MAX_FRESH);
+    }
+
+    #[test]
+    fn room_for_sessions_ends_at_exact_numbers() {
+        let limits = Limits { sessions: 64, sessions_each: 5, ..Limits::default() };
+        let (mut tenants, address) = (Tenants::default(), Holder::Address([10, 0, 0, 1].into()));
+        let room = |tenants: &Tenants, holder: &Holder, all: usize| tenants.room(Some(holder), all, &limits);
+        let (ada, of) = (principal("ada"), |holder: &Holder| SessionCapacity::Of(holder.clone()));
+        (0..5).for_each(|number| {
+            assert_eq!(room(&tenants, &ada, 5), SessionCapacity::Free);
+            tenants.enter(Some(&ada), &id(number), |_| None);
+        });
+        assert_eq!(room(&tenants, &ada, 5), of(&ada), "a principal has at most five");
+        tenants.remove_session(Some(&ada), &id(0));
+        assert_eq!((room(&tenants, &ada, 5), tenants.size(Some(&ada))), (SessionCapacity::Free, 4));
+        // An address has at most seven times what is free, and one more than seven if nothing is.
+        for number in 100..107 {
+            assert_eq!(room(&tenants, &address, 63), SessionCapacity::Free, "{number}");
+            tenants.enter(Some(&address), &id(number), |_| None);
+        }
+        assert_eq!((room(&tenants, &address, 63), room(&tenants, &address, 62)), (of(&address), SessionCapacity::Free));
+        assert_eq!(room(&tenants, &address, 64), SessionCapacity::Full(None), "seven are not many");
+        tenants.enter(Some(&address), &id(107), |_| None);
+        assert_eq!(room(&tenants, &address, 64), of(&address));
+        // More than an eighth of all sessions are many.
+        assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(None));
+        tenants.enter(Some(&address), &id(108), |_| None);
+        assert_eq!(tenants.room(None, 64, &limits), SessionCapacity::Full(Some(address.clone())));
+        assert_eq!(
+            (tenants.room(None, 63, &limits), tenants.room(None, 65, &limits)),
+            (SessionCapacity::Free, SessionCapacity::Full(Some(address)))
+        );
+    }
 }

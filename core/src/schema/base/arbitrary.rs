@@ -257,3 +257,31 @@ impl<V: ArbitraryAt> ArbitraryAt for Map<V> {
         (0..2).map(&mut member).collect()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn random_numbers_are_of_all_kinds() {
+        let random = |seed: u32| {
+            let at = |at: u32| (seed.wrapping_mul(97).wrapping_add(at).wrapping_mul(2_654_435_761) >> 13) as u8;
+            let noise: Vec<u8> = (0..64).map(at).collect();
+            number(&mut Unstructured::new(&noise)).expect("there is enough")
+        };
+        let all: Vec<Number> = (0..1000).map(random).collect();
+        type Kind = fn(&Number) -> bool;
+        let kinds: [(&str, Kind); 6] = [
+            ("large", |number| number.as_u64().is_some_and(|it| it > 1 << 63)),
+            ("negative", |number| number.as_i64().is_some_and(|it| it < 0)),
+            ("small", |number| number.as_u64().is_some_and(|it| it <= 100)),
+            ("the first without a sign", |number| number.as_u64() == Some(1 << 63)),
+            ("the smallest", |number| number.is_f64() && number.as_f64() == Some(1e-320)),
+            ("of floating point", |number| number.is_f64() && number.as_f64() != Some(1e-320)),
+        ];
+        for (name, is_it) in kinds {
+            let count = all.iter().filter(|number| is_it(number)).count();
+            assert!(count > 20, "{name}: {count}");
+        }
+    }
+}

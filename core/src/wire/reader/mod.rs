@@ -109,8 +109,8 @@ impl<'de> Reader<'de> {
             Some(b'f') => Error::invalid_type(Unexpected::Bool(false), expected),
             Some(b'"') => match self.scanner.text().map_err(syntax) {
                 // A longer text is cut, and shown as it is written.
-                Ok((written, escaped)) => match excerpt(written) {
-                    Cow::Borrowed(_) if escaped => match unescape(written) {
+                Ok((written, _)) => match excerpt(written) {
+                    Cow::Borrowed(whole) => match unescape(whole) {
                         Some(text) => Error::invalid_type(Unexpected::Str(&text), expected),
                         None => Error::custom("lone surrogate in an escape"),
                     },

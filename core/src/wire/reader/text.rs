@@ -132,3 +132,22 @@ impl<'de> Deserializer<'de> for NameProbe {
         seq tuple tuple_struct map struct enum identifier ignored_any
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_core::de::{IntoDeserializer as _, value};
+
+    #[test]
+    fn other_values_are_refused_with_what_is_expected() {
+        let error = serde_json::from_str::<Name<'_>>("1").map(|_| ()).expect_err("no string").to_string();
+        assert_eq!(error, "invalid type: integer `1`, expected a string at line 1 column 1");
+        let nothing: value::UnitDeserializer<value::Error> = ().into_deserializer();
+        let error = RawText::deserialize(nothing).map(|_| ()).expect_err("no text").to_string();
+        assert_eq!(error, "invalid type: unit value, expected any valid JSON value");
+        let name = |json: &str| serde_json::from_str::<Name<'_>>(json).map(|name| name.0.into_owned()).ok();
+        assert_eq!((name(r#""a""#).as_deref(), name(r#""\u0061""#).as_deref()), (Some("a"), Some("a")));
+        assert_eq!(NewtypeName("x").to_string(), "x");
+        assert!(raw_name().is_some_and(|name| name.contains("RawValue")));
+    }
+}

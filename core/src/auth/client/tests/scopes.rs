@@ -125,3 +125,75 @@ fn requests_offline_access_if_supported() {
         assert_eq!(body["grant_types"], json!(["authorization_code", "refresh_token"]));
     }
 }
+
+/// A server that names missing scopes has read the token. Another refusal with 403 says nothing about it.
+#[test]
+fn only_missing_scopes_show_that_a_token_is_good() {
+    for (challenge, verdict, is_good) in [
+        (insufficient("a"), AuthError::Scopes, true),
+        ("Bearer".into(), AuthError::Refused, false),
+        (r#"Bearer error="invalid_token", scope="a""#.into(), AuthError::Refused, false),
+    ] {
+        let mut world = World::new();
+        world.grant("one", None);
+        let mut client = client(&mut world, settings());
+        assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
+        world.consent(&mut client, at(1));
+        assert_eq!(Call::refused(&client, 403, &challenge).ask(&mut client, at(2)), Verdict::Fail(verdict));
+        // The new token is refused. Unless it was good before, the user is not asked again.
+        let verdict = Call::new(&client).wait(&mut world, &mut client, at(3));
+        let expected = if is_good { (Verdict::Wait, 2) } else { (Verdict::Fail(AuthError::Refused), 1) };
+        assert_eq!((verdict, world.opened.len()), expected, "{challenge}");
+    }
+}
+
+#[test]
+fn debug_output_names_the_step_of_a_flow() {
+    let mut world = World::new();
+    let mut client = AuthClient::new(url(SERVER), settings(), [7; 32]);
+    let mut names = Vec::new();
+    let mut note = |client: &AuthClient| {
+        let name = client.step.name();
+        assert!(format!("{client:?}").contains(&format!("step: {name:?}")), "{client:?}");
+        if names.last() != Some(&name) {
+            names.push(name);
+        }
+    };
+    let run = |world: &mut World, client: &mut AuthClient, note: &mut dyn FnMut(&AuthClient)| {
+        note(client);
+        while let Some(action) = client.poll_action() {
+            world.perform(client, at(1), action);
+            note(client);
+        }
+    };
+    run(&mut world, &mut client, &mut note);
+    assert_eq!(Call::new(&client).ask(&mut client, at(1)), Verdict::Wait);
+    run(&mut world, &mut client, &mut note);
+    assert_eq!(client.poll_timeout(), Some(at(601).instant));
+    let query = world.redirect("code=c");
+    client.handle_redirect(at(1), &query).expect("a code");
+    run(&mut world, &mut client, &mut note);
+    assert_eq!(client.poll_timeout(), None);
+    client.sign_out(at(2));
+    assert!(client.is_signing_out());
+    run(&mut world, &mut client, &mut note);
+    assert!(!client.is_signing_out());
+    let expected = [
+        "loading",
+        "idle",
+        "loading",
+        "finding the protected resource metadata",
+        "finding the authorization server metadata",
+        "registering",
+        "storing",
+        "waiting for the redirect",
+        "requesting a token",
+        "storing",
+        "idle",
+        "loading",
+        "removing",
+        "revoking",
+        "idle",
+    ];
+    assert_eq!(names, expected);
+}

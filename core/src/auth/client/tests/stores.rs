@@ -328,3 +328,39 @@ fn stored_tokens_of_another_process_end_an_authorization() {
     waiting.handle_stored_meanwhile(found(&world));
     assert_eq!(token(&waiting), Some("more"));
 }
+
+/// The generation of an entry that was removed is not expected any more.
+#[test]
+fn next_write_expects_the_entry_of_the_last_one() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.refuse("invalid_client");
+    assert_eq!(Call::new(&client).ask(&mut client, at(2)), Verdict::Wait);
+    let mut writes = Vec::new();
+    for _ in 0..2 {
+        let store = world.run_to(&mut client, at(2), is_store);
+        let Action::Store { expected, credentials, .. } = &store else { panic!("{store:?}") };
+        writes.push((expected.is_some(), credentials.is_some()));
+        world.perform(&mut client, at(2), store);
+    }
+    assert_eq!(writes, [(true, false), (false, true)], "the entry is removed, and a new one is stored");
+    // The entry stays if it has credentials of another issuer.
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    world.migrate();
+    let token = json!({"access_token": "two", "token_type": "Bearer", "refresh_token": "rb"});
+    world.set("POST https://b.example/token", 200, &token);
+    world.refuse("unsupported_grant_type");
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Wait);
+    world.consent(&mut client, at(3));
+    accept(&mut client);
+    world.set("POST https://b.example/token", 400, &json!({"error": "invalid_client"}));
+    assert_eq!(Call::new(&client).ask(&mut client, at(4)), Verdict::Wait);
+    let store = world.run_to(&mut client, at(4), is_store);
+    let Action::Store { credentials, .. } = &store else { panic!("{store:?}") };
+    let issuer = credentials.as_ref().map(|it| &*it.client.issuer);
+    assert_eq!(issuer, Some("https://as.example"));
+    world.perform(&mut client, at(4), store);
+    assert_eq!(client.base, world.store.entries.get(SERVER).map(|(generation, _)| *generation));
+    assert!(client.base.is_some());
+}
