@@ -76,3 +76,18 @@ fn params_are_copied_once_with_middleware() {
     // The name of the tool is in the copy of the params as well.
     assert!(with <= without + 100, "{without} bytes without middleware, {with} with it");
 }
+
+/// The process keeps one large buffer for arguments, of 64 KiB to 2 MiB.
+#[test]
+fn one_large_buffer_of_arguments_is_reused() {
+    for (length, is_kept) in [(70 << 10, true), (1 << 20, true), (40 << 10, false), (3 << 20, false)] {
+        let message = "x".repeat(length);
+        let call = call("sync", &message);
+        let mut exchange = connect(echo());
+        exchange(&call, &message);
+        let copied = measure(|| exchange(&call, &message)).bytes_total;
+        // The text of the handler is a copy, and the arguments are another one unless they are in the buffer.
+        let copies = copied / length as u64;
+        assert_eq!(copies, if is_kept { 1 } else { 2 }, "{length} bytes of arguments: {copied} bytes");
+    }
+}
