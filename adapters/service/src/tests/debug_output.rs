@@ -17,7 +17,7 @@ use crate::{
         middleware::{IncomingRequest, Next},
         shared_state::State,
     },
-    layers::{Audit, AuditRecord, MaskTexts, Metrics, RateLimit, Retry},
+    layers::{Audit, AuditRecord, Labels, MaskTexts, Metrics, MetricsRecorder, RateLimit, Retry},
     server::{
         builder::ServiceBuilder, catalog_update::Registration, prompt::Prompt, resource::Resource,
         resource_template::ResourceTemplate, service::Service, tool::Tool,
@@ -50,14 +50,18 @@ fn items_and_applications_show_what_they_are() {
     is_between(&Resource::new("test://a", "a", || "text"), "Resource { about: Resource { uri: \"test://a\"", ", .. }");
     let template = ResourceTemplate::new("test://{id}", "a", |id: Id| id.id);
     is_between(&template, "ResourceTemplate { about: ResourceTemplate { uri_template: \"test://{id}\"", ", .. }");
-    is_between(&builder(), "ServiceBuilder { info: Implementation { name: \"shown\", version: \"1.2.3\"", ", .. }");
+    is_between(
+        &builder(),
+        "ServiceBuilder { info: Implementation { name: \"shown\", title: None, version: \"1.2.3\"",
+        ", .. }",
+    );
     let service = builder().build().expect("a service");
-    is_between(&service, "Service { info: Implementation { name: \"shown\", version: \"1.2.3\"", ", .. }");
+    is_between(&service, "Service { info: Implementation { name: \"shown\", title: None, version: \"1.2.3\"", ", .. }");
     is_between(&service.session(), "Session { app: Service { info: Implementation { name: \"shown\"", ", .. }, .. }");
     let host = || Host::builder("host", "4").on_request("x/own", |_: Id, _| Ok::<_, Failure>("done"));
-    is_between(&host(), "HostBuilder { info: Implementation { name: \"host\", version: \"4\"", ", .. }");
+    is_between(&host(), "HostBuilder { info: Implementation { name: \"host\", title: None, version: \"4\"", ", .. }");
     let end = "custom: CustomMethods { requests: 1, notifications: 0, .. }, .. }";
-    is_between(&host().build(), "Host { info: Implementation { name: \"host\", version: \"4\"", end);
+    is_between(&host().build(), "Host { info: Implementation { name: \"host\", title: None, version: \"4\"", end);
     is_between(&Roots::default(), "Roots([", "])");
 }
 
@@ -79,10 +83,12 @@ fn layers_show_their_settings() {
 
 struct NoMetrics;
 
-impl crate::layers::MetricsRecorder for NoMetrics {
-    fn started(&self, _: &crate::layers::Labels<'_>) {}
+impl MetricsRecorder for NoMetrics {
+    fn count(&self, _: &'static str, _: &Labels<'_>, _: u64) {}
 
-    fn ended(&self, _: &crate::layers::Labels<'_>, _: &'static str, _: Duration) {}
+    fn observe(&self, _: &'static str, _: &Labels<'_>, _: f64) {}
+
+    fn adjust(&self, _: &'static str, _: &Labels<'_>, _: f64) {}
 }
 
 #[test]
@@ -107,12 +113,14 @@ fn requests_show_their_method_and_name() {
         lock(&before).push(format!("{context:?}"));
         "text"
     });
-    let layer = async move |request: IncomingRequest, next: Next| {
-        let texts = [format!("{request:?}"), format!("{next:?}")];
-        let completed = next.run().await;
-        lock(&after).extend(texts);
-        lock(&after).push(format!("{completed:?}"));
-        Ok(completed)
+    let layer = move |request: IncomingRequest, next: Next| {
+        let (after, texts) = (after.clone(), [format!("{request:?}"), format!("{next:?}")]);
+        async move {
+            let completed = next.run().await;
+            lock(&after).extend(texts);
+            lock(&after).push(format!("{completed:?}"));
+            Ok(completed)
+        }
     };
     let service = builder().tool(tool).enable_tools().subscriptions().layer(layer).build().expect("a service");
     let client = TestClient::of(&service).version(ProtocolVersion::V2026_07_28).connect();
@@ -129,7 +137,7 @@ fn requests_show_their_method_and_name() {
     let id = "IncomingRequest { id: Some(";
     assert!(request.starts_with(id), "{request}");
     assert!(request.ends_with("), method: \"tools/call\", name: Some(\"a\"), .. }"), "{request}");
-    assert_eq!((&**next, &**completed), ("Next { method: \"tools/call\", .. }", "Completed { kind: Result, .. }"));
+    assert_eq!((&**next, &**completed), ("Next { method: Some(CallTool), .. }", "Completed { kind: Result, .. }"));
     is_between(&server.all_tools(), "Pages { pages: 0, items: 0, .. }", "");
     let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
     let subscription = client.wait(server.listen(filter).expect("it is sent")).expect("a subscription");

@@ -442,7 +442,10 @@ fn wrong_forms_fail_before_they_are_sent() {
 fn a_peer_shows_only_pages_with_valid_urls() {
     let service = Service::builder("test", "1").build().expect("a good service");
     let pair = Pair::new(&obliging(&Roots::default()).build(), &service, ProtocolVersion::V2025_11_25);
-    let page = |url: &str| ElicitParams::Url(ElicitUrlParams::new("Sign in", "id", url));
+    let page = |url: &str| {
+        let id = Some("id".to_owned());
+        ElicitParams::Url(ElicitUrlParams { elicitation_id: id, ..ElicitUrlParams::new("Sign in", url) })
+    };
     let refused = pair.to_client().elicit(&page("nowhere")).map(drop);
     assert_eq!(refused, Err(mcp_proto::connection::SendError::Encode("not a URL".into())));
     let shown = pair.to_client().elicit(&page("https://example.com/in")).expect("it is sent");

@@ -334,3 +334,27 @@ fn changes_of_a_single_kind_of_list_are_followed() {
         assert_eq!(text, "Backend { name: \"back\", calls: 0, .. }");
     }
 }
+
+/// A backend with sessions gets the least level that a client has requested.
+#[test]
+fn levels_of_sessions_reach_backends_with_sessions() {
+    for (back, has_sessions) in [(V2025_11_25, true), (V2026_07_28, false)] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(), back);
+        let client = world.client(&host(&Heard::default()), V2025_11_25);
+        for (level, expected) in [
+            (LoggingLevel::Warning, vec!["warning"]),
+            (LoggingLevel::Error, vec!["warning"]),
+            (LoggingLevel::Debug, vec!["warning", "debug"]),
+            (LoggingLevel::Debug, vec!["warning", "debug"]),
+        ] {
+            let set = world.peer(client).set_log_level(level).expect("allowed");
+            world.wait(set).expect("it is set");
+            let transcript = world.back(0).transcript().to_string();
+            let sent: Vec<_> = transcript.lines().filter(|line| line.contains("logging/setLevel")).collect();
+            let expected = if has_sessions { expected } else { Vec::new() };
+            assert_eq!(sent.len(), expected.len(), "{level:?} {sent:?}");
+            assert!(sent.iter().zip(expected).all(|(line, level)| line.contains(level)), "{sent:?}");
+        }
+    }
+}

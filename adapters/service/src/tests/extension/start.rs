@@ -14,8 +14,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, begin, everything, get, methods_sent, modern, send_as, send_request, send_request_as, task_tool, until,
-    until_status, works,
+    EXTENSION, begin, everything, get, listen, methods_sent, modern, notifications_of, send_as, send_request,
+    send_request_as, task_tool, until, until_status, works,
 };
 use crate::tests::tasks::Gate;
 use crate::{
