@@ -210,6 +210,6 @@ mod tests {
         list.remove_all(["a", "x", "d"].into_iter());
         assert_eq!(list.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["c"]);
         list.remove_all(["c"].into_iter());
-        assert!(list.is_empty() && list.len() == 0 && list.get("c").is_none());
+        assert_eq!((list.is_empty(), list.len(), list.get("c").is_none()), (true, 0, true));
     }
 }

@@ -307,7 +307,7 @@ fn changes_of_a_single_kind_of_list_are_followed() {
         world.serve(Backend::builder("back"), &service, V2026_07_28);
         let client = world.client(&host(&Heard::default()), V2026_07_28);
         let peer = world.peer(client);
-        let mut names = |world: &mut World| -> Vec<String> {
+        let names = |world: &mut World| -> Vec<String> {
             match what {
                 "tools" => {
                     let list = world.wait(peer.list_tools(None).expect("allowed")).expect("a list");
