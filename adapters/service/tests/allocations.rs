@@ -76,3 +76,22 @@ fn params_are_copied_once_with_middleware() {
     // The name of the tool is in the copy of the params as well.
     assert!(with <= without + 100, "{without} bytes without middleware, {with} with it");
 }
+
+/// The process keeps one large buffer for arguments, of 64 KiB to 2 MiB.
+#[test]
+fn one_large_buffer_of_arguments_is_reused() {
+    // The number of copies of a message in a call after one like it.
+    let copies = |length: usize| {
+        let message = "x".repeat(length);
+        let call = call("sync", &message);
+        let mut exchange = connect(echo());
+        exchange(&call, &message);
+        measure(|| exchange(&call, &message)).bytes_total / length as u64
+    };
+    // The arguments are 14 bytes longer than their message.
+    let (least, most) = ((64 << 10) - 14, (2 << 20) - 14);
+    // The largest one is the first: a buffer that has to grow may get too large.
+    for (length, expected) in [(40 << 10, 5), (least - 1, 5), (most, 4), (most + 1, 5), (least, 4), (1 << 20, 4)] {
+        assert_eq!(copies(length), expected, "{length} bytes");
+    }
+}

@@ -268,4 +268,40 @@ mod tests {
             assert_eq!(simple.check(&RawJson::from(&value)), Err(why.into()));
         }
     }
+
+    #[test]
+    fn there_is_a_bit_for_64_properties() {
+        let names = |count: usize| (0..count).map(|at| format!("p{at:02}")).collect::<Vec<_>>();
+        let schema = |count: usize| {
+            let properties: serde_json::Map<_, _> =
+                names(count).into_iter().map(|name| (name, json!({"type": "integer"}))).collect();
+            json!({"type": "object", "properties": properties, "required": names(count)})
+        };
+        assert!(simple(&schema(65)).is_none());
+        let all = simple(&schema(64)).expect("it is simple");
+        let value = |missing: Option<usize>| {
+            let present = (0..64).filter(|at| Some(*at) != missing);
+            let members: serde_json::Map<_, _> = present.map(|at| (format!("p{at:02}"), json!(at))).collect();
+            Json::new(&members).expect("JSON")
+        };
+        let whole = value(None);
+        assert!(all.fits(&RawJson::from(&whole)) && all.check(&RawJson::from(&whole)).is_ok());
+        for missing in [0, 1, 31, 32, 63] {
+            let value = value(Some(missing));
+            let value = RawJson::from(&value);
+            assert!(!all.fits(&value), "{missing}");
+            assert_eq!(all.check(&value), Err(format!("\"p{missing:02}\" is a required property")));
+        }
+    }
+
+    #[test]
+    fn at_most_eight_errors_are_listed() {
+        let closed = simple(&json!({"type": "object", "additionalProperties": false})).expect("it is simple");
+        for (count, listed) in [(1, 1), (7, 7), (8, 8), (9, 8), (20, 8)] {
+            let members: serde_json::Map<_, _> = (0..count).map(|at| (format!("m{at}"), json!(1))).collect();
+            let value = Json::new(&members).expect("JSON");
+            let errors = closed.check(&RawJson::from(&value)).expect_err("they are unexpected");
+            assert_eq!(errors.matches("is unexpected").count(), listed, "{errors}");
+        }
+    }
 }

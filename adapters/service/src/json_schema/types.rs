@@ -95,3 +95,55 @@ impl fmt::Display for Types {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn types_are_read_and_written_by_name() {
+        for (names, text) in [
+            (&["string"][..], "\"string\""),
+            (&["object", "null"], "\"null\" or \"object\""),
+            (&["array", "number", "boolean"], "\"number\" or \"boolean\" or \"array\""),
+        ] {
+            assert_eq!(Types::of_names(names.iter().copied()).expect("types").to_string(), text);
+        }
+        for names in [&[][..], &["text"], &["string", "string"], &["string", "text"]] {
+            assert_eq!(Types::of_names(names.iter().copied()), None, "{names:?}");
+        }
+        assert!(TYPES.iter().all(|name| Types::ALL.to_string().contains(name)));
+    }
+
+    #[test]
+    fn each_value_has_its_type_alone() {
+        let cases = [
+            ("\"a\"", &["string"][..], &["string"][..]),
+            ("true", &["boolean"], &["boolean"]),
+            ("false", &["boolean"], &["boolean"]),
+            ("null", &["null"], &["null"]),
+            ("[1]", &["array"], &["array"]),
+            ("{}", &["object"], &["object"]),
+            ("-1", &["number", "integer"], &["number", "integer"]),
+            ("18446744073709551615", &["number", "integer"], &["number", "integer"]),
+            ("1.5", &["number"], &["number"]),
+            // It is an integer, but its text does not show that.
+            ("1.0", &["number"], &["number", "integer"]),
+            ("1e2", &["number"], &["number", "integer"]),
+            ("1E2", &["number"], &["number", "integer"]),
+        ];
+        for (text, certain, all) in cases {
+            for name in TYPES {
+                let types = Types::of_names([name]).expect("a type");
+                assert_eq!(types.has(text), certain.contains(&name), "{text} {name}");
+                let json = mcp_proto::wire::Json::parse(text).expect("JSON");
+                assert_eq!(types.has_text(&RawJson::from(&json)), all.contains(&name), "{text} {name}");
+                #[cfg(any(feature = "schemas", feature = "json-schema"))]
+                {
+                    let value: Value = serde_json::from_str(text).expect("JSON");
+                    assert_eq!(types.has_value(&value), all.contains(&name), "{text} {name}");
+                }
+            }
+        }
+    }
+}

@@ -226,3 +226,67 @@ impl Serialize for Fields {
         members.end()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_thread_formats_one_message_at_a_time() {
+        let first = Sending::begin();
+        assert!(first.is_some() && Sending::begin().is_none());
+        drop(first);
+        let again = Sending::begin();
+        assert!(again.is_some(), "the first one has ended");
+        std::thread::spawn(|| assert!(Sending::begin().is_some())).join().expect("threads are independent");
+    }
+
+    #[test]
+    fn each_level_has_a_level_of_the_protocol() {
+        for (of_event, expected) in [
+            (Level::ERROR, LoggingLevel::Error),
+            (Level::WARN, LoggingLevel::Warning),
+            (Level::INFO, LoggingLevel::Info),
+            (Level::DEBUG, LoggingLevel::Debug),
+            (Level::TRACE, LoggingLevel::Debug),
+        ] {
+            assert_eq!(level(of_event), expected);
+        }
+    }
+
+    /// The texts of a message share its room, and are cut at the start of a character.
+    #[test]
+    fn texts_are_cut_where_the_room_ends() {
+        let write = |room, texts: &[&str]| {
+            let mut fields = Fields { texts: vec![("a", Value::Text(String::new()))], room };
+            let is_whole = texts.iter().all(|text| fields.write_str(text).is_ok());
+            let Some((_, Value::Text(text))) = fields.texts.pop() else { unreachable!("it is a text") };
+            (text, fields.room, is_whole)
+        };
+        assert_eq!(write(4, &["ab", "cd"]), ("abcd".into(), 0, true));
+        assert_eq!(write(4, &["ab", "cde"]), ("abcd".into(), 0, false));
+        assert_eq!(write(5, &["abcd"]), ("abcd".into(), 1, true));
+        assert_eq!(write(3, &["aéé"]), ("aé".into(), 0, false));
+        assert_eq!(write(2, &["éé"]), ("é".into(), 0, false));
+        assert_eq!(write(1, &["é"]), (String::new(), 1, false));
+        assert_eq!(write(0, &[""]), (String::new(), 0, true));
+        let mut fields = Fields { texts: vec![("a", Value::Bool(true))], room: 9 };
+        assert!(fields.write_str("a").is_err(), "the last value is no text");
+    }
+
+    #[test]
+    fn fields_keep_the_types_of_their_values() {
+        let texts = vec![
+            ("text", Value::Text("a".into())),
+            ("bool", Value::Bool(true)),
+            ("signed", Value::Signed(-1)),
+            ("unsigned", Value::Unsigned(u64::MAX)),
+            ("float", Value::Float(1.5)),
+            ("infinite", Value::Float(f64::INFINITY)),
+        ];
+        let json = serde_json::to_string(&Fields { texts, room: 0 }).expect("JSON");
+        let expected =
+            r#"{"text":"a","bool":true,"signed":-1,"unsigned":18446744073709551615,"float":1.5,"infinite":null}"#;
+        assert_eq!(json, expected);
+    }
+}

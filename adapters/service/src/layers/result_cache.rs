@@ -360,4 +360,51 @@ mod tests {
         assert!(store.get(&[1; 32], Timestamp::from_nanos(10)).is_none());
         assert!(store.entries.is_empty() && store.holders.is_empty());
     }
+
+    #[test]
+    fn length_is_the_number_of_results() {
+        let cache = ResultCache::new(Duration::from_secs(7)).max_entries(2).max_bytes(2_000).max_entry_bytes(1_000);
+        assert_eq!((cache.limits.entries, cache.limits.bytes, cache.limits.entry_bytes), (2, 2_000, 1_000));
+        assert_eq!((cache.len(), cache.is_empty()), (0, true));
+        for (key, length) in [(0, 1), (1, 2), (2, 2)] {
+            insert(&mut lock(&cache.store), "ada", key, 10, cache.limits);
+            assert_eq!((cache.len(), cache.is_empty()), (length, false));
+        }
+        assert_eq!(format!("{cache:?}"), "ResultCache { ttl: 7s, results: 2, .. }");
+        cache.clear();
+        assert_eq!((cache.len(), lock(&cache.store).generation), (0, 1));
+        cache.clear();
+        assert_eq!(lock(&cache.store).generation, 2);
+        let Limits { entries, bytes, entry_bytes } = ResultCache::new(Duration::ZERO).limits;
+        assert_eq!((entries, bytes, entry_bytes), (10_000, 16_777_216, 1_048_576));
+    }
+
+    #[test]
+    fn results_of_exactly_the_limits_are_kept() {
+        // `{"a":""}` has 8 bytes beside the text.
+        let kept = |length, limits: Limits| {
+            let mut store = Store::default();
+            insert(&mut store, "ada", 0, length, limits);
+            (store.entries.len(), store.bytes)
+        };
+        let limits = Limits { entries: 1, bytes: 10_000, entry_bytes: 108 };
+        assert_eq!((kept(100, limits), kept(101, limits)), ((1, 364), (0, 0)));
+        let limits = Limits { entries: 1, bytes: 364, entry_bytes: 10_000 };
+        assert_eq!((kept(100, limits), kept(101, limits)), ((1, 364), (0, 0)));
+        // Two results fill the cache, and a third one displaces the oldest.
+        let limits = Limits { entries: 10, bytes: 728, entry_bytes: 10_000 };
+        let mut store = Store::default();
+        for (key, keys) in [(0, &[0][..]), (1, &[0, 1]), (2, &[1, 2]), (1, &[1, 2])] {
+            insert(&mut store, "", key, 100, limits);
+            let mut held: Vec<_> = store.entries.keys().map(|id| id[0]).collect();
+            held.sort_unstable();
+            assert_eq!(held, keys);
+            check(&store, limits);
+        }
+        // The last one was added again, so the other is older.
+        insert(&mut store, "", 3, 100, limits);
+        let mut held: Vec<_> = store.entries.keys().map(|id| id[0]).collect();
+        held.sort_unstable();
+        assert_eq!(held, [1, 3]);
+    }
 }

@@ -507,3 +507,44 @@ fn checks_with_imported_schemas_have_limits() {
     client.call_tool("call", json!({"body": ["x"]})).expect("a result");
     assert_eq!(sent.lock().expect("no panic").len(), 1);
 }
+
+#[test]
+fn parameters_with_json_content_are_written_as_json() {
+    let parameter =
+        |location: &str, content: Value| json!([{"name": "id", "in": location, "required": true, "content": content}]);
+    let is_json = json!({"application/json": {}});
+    let path = |argument: Value| {
+        request("/a/{id}", parameter("path", is_json.clone()), json!({"id": argument})).map(|(url, _)| url)
+    };
+    for (argument, segment) in [
+        (json!({"k": [1]}), "%7B%22k%22%3A%5B1%5D%7D"),
+        (json!("x"), "%22x%22"),
+        (json!(["a", 1]), "%5B%22a%22%2C1%5D"),
+    ] {
+        assert_eq!(path(argument), Ok(format!("https://api.example/v1/a/{segment}")));
+    }
+    let headers = |argument: Value| {
+        request("/a", parameter("header", is_json.clone()), json!({"id": argument})).map(|(_, headers)| headers)
+    };
+    for argument in [json!({"k": [1]}), json!("x"), json!([{"a": null}])] {
+        assert_eq!(headers(argument.clone()), Ok(vec![("id".into(), argument.to_string())]));
+    }
+}
+
+#[test]
+fn objects_in_paths_are_written_as_they_explode() {
+    let path = |explode: bool, argument: Value| {
+        let parameters = json!([{"name": "id", "in": "path", "required": true, "explode": explode, "schema": {}}]);
+        request("/a/{id}", parameters, json!({"id": argument})).map(|(url, _)| url)
+    };
+    for (explode, argument, segment) in [
+        (true, json!({"k": 1, "l": "m"}), "k=1,l=m"),
+        (false, json!({"k": 1, "l": "m"}), "k,1,l,m"),
+        (true, json!(["k", "l"]), "k,l"),
+        (false, json!(["k"]), "k"),
+    ] {
+        assert_eq!(path(explode, argument), Ok(format!("https://api.example/v1/a/{segment}")));
+    }
+    let why = path(false, json!([[1]])).expect_err("it cannot be written");
+    assert_eq!(why, "the argument \"id\" has values that cannot be written there");
+}

@@ -118,3 +118,51 @@ impl fmt::Display for BackendError {
 }
 
 impl std::error::Error for BackendError {}
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::connection::SendError;
+
+    use super::*;
+
+    #[test]
+    fn each_fault_has_a_name_and_a_text() {
+        let why = || "why".to_owned();
+        for (fault, name, text) in [
+            (BackendFault::NotConnected(None), "not-connected", "is not connected"),
+            (BackendFault::NotConnected(Some(why())), "not-connected", "is not connected: why"),
+            (BackendFault::Closed(why()), "closed", "did not respond: why"),
+            (BackendFault::TimedOut, "timed-out", "did not respond in time"),
+            (BackendFault::Busy, "busy", "has too many requests in flight"),
+            (BackendFault::Invalid(why()), "invalid", "sent an invalid response: why"),
+            (BackendFault::Unsupported(why()), "unsupported", "cannot get this request: why"),
+        ] {
+            let error = BackendError::new("back", fault.clone());
+            assert_eq!((error.backend(), error.fault(), fault.as_str()), ("back", &fault, name));
+            assert_eq!(error.to_string(), format!("the server \"back\" {text}"));
+            let data = serde_json::to_string(&Data(&error)).expect("JSON");
+            assert_eq!(data, format!(r#"{{"backend":"back","reason":"{name}"}}"#));
+        }
+    }
+
+    #[test]
+    fn errors_of_requests_have_their_fault() {
+        let rpc = CallError::Rpc(ErrorObject::internal("no"));
+        for (error, name) in [
+            (rpc, None),
+            (CallError::Cancelled, None),
+            (CallError::InputRequired, None),
+            (CallError::TimedOut { total: true }, Some("timed-out")),
+            (CallError::TimedOut { total: false }, Some("timed-out")),
+            (CallError::Send(SendError::Encode("it is no URL".into())), Some("unsupported")),
+            (CallError::Invalid("odd".into()), Some("invalid")),
+            (CallError::Decode("odd".into()), Some("invalid")),
+        ] {
+            let fault = BackendError::of("back", &error).map(|error| error.fault().clone());
+            assert_eq!(fault.as_ref().map(BackendFault::as_str), name, "{error}");
+            if let Some(BackendFault::Unsupported(why) | BackendFault::Invalid(why)) = fault {
+                assert_eq!(why, error.to_string());
+            }
+        }
+    }
+}

@@ -262,4 +262,72 @@ mod tests {
         late.confirmed(connection, at(5));
         assert_eq!((count(&late, at(4)), count(&late, at(5))), (1, 0));
     }
+
+    #[test]
+    fn late_calls_are_bounded() {
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
+        let server = TestClient::new(&service);
+        let (peer, mut late) = (server.server(), LateCalls::default());
+        let calls: Vec<_> = (0..65).map(|_| peer.call_tool("wait", ()).expect("it is sent").id()).collect();
+        let stored = |late: &LateCalls, at: usize| late.of_clients[at].calls.as_ref().map(BTreeMap::len);
+        // Of one client.
+        for (number, call) in calls.iter().enumerate() {
+            late.add(client(0), Some(*call), &peer, at(60));
+            assert_eq!(stored(&late, 0), Some(number + 1).filter(|count| *count <= 64), "{number}");
+        }
+        late.add(client(0), Some(calls[0]), &peer, at(60));
+        assert_eq!((stored(&late, 0), late.of_clients.len()), (None, 1));
+        // Of all clients.
+        for number in 1..255 {
+            late.add(client(number), Some(calls[0]), &peer, at(60));
+        }
+        assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 254)), (255, 255, Some(1)));
+        for number in [255, 256, 257] {
+            late.add(client(number), Some(calls[0]), &peer, at(60));
+            assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 255)), (256, 255, None));
+        }
+        assert_eq!(late.expire(|_, until| until <= at(59)).len(), 0);
+        assert_eq!(late.expire(|_, until| until <= at(60)).len(), 256);
+        assert_eq!((late.of_clients.len(), late.peers().count()), (0, 0));
+    }
+
+    #[test]
+    fn continued_calls_count_longer_but_not_beyond_their_time() {
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
+        let server = TestClient::new(&service);
+        let (peer, mut late) = (server.server(), LateCalls::default());
+        let connection = peer.calls().number();
+        let call = peer.call_tool("wait", ()).expect("it is sent").id();
+        late.add(client(1), Some(call), &peer, at(60));
+        late.begin_confirmation(connection);
+        late.confirmed(connection, at(5));
+        for (on, until, expected) in
+            [(connection + 1, 9, 5), (connection, 9, 9), (connection, 7, 9), (connection, 60, 60), (connection, 61, 60)]
+        {
+            late.extend(on, at(until));
+            assert_eq!(late.of_clients[0].until, at(expected));
+        }
+        // A later time of the same client is that of all of its calls, an earlier one is not.
+        for (max, expected) in [(70, 70), (65, 70)] {
+            late.add(client(1), None, &peer, at(max));
+            assert_eq!((late.of_clients[0].max, late.of_clients[0].until), (at(expected), at(expected)));
+        }
+    }
+
+    #[test]
+    fn clients_are_equal_by_connection_or_principal() {
+        let of = |connection, principal: Option<&str>| Client { connection, principal: principal.map(Into::into) };
+        for (one, other, expected) in [
+            (of(1, None), of(1, None), true),
+            (of(1, None), of(2, None), false),
+            (of(1, Some("a")), of(2, Some("a")), true),
+            (of(1, Some("a")), of(2, Some("b")), false),
+            (of(1, Some("a")), of(1, Some("b")), true),
+            (of(1, Some("a")), of(2, None), false),
+        ] {
+            assert_eq!((one.is(&other), other.is(&one)), (expected, expected));
+        }
+    }
 }

@@ -57,3 +57,26 @@ impl Default for ProxyLimits {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn defaults_are_those_of_the_documentation() {
+        let expected = ProxyLimits {
+            items: 20_000,
+            list_bytes: 16_777_216,
+            list_time: Duration::from_secs(60),
+            list_pause: Duration::from_millis(100),
+            calls: 1_024,
+            call_time: Duration::from_secs(1_800),
+            late_time: Duration::from_secs(60),
+            grace_period: Duration::from_secs(5),
+            waiting_calls: 256,
+            input_time: Duration::from_secs(600),
+            subscriptions: 1_024,
+        };
+        assert_eq!(ProxyLimits::default(), expected);
+    }
+}

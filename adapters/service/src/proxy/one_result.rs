@@ -59,3 +59,34 @@ impl<T> OneResult<T> {
         self.provided.wait_for(take).await
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Poll, Waker},
+    };
+
+    use super::*;
+
+    fn poll(result: &OneResult<u8>) -> Poll<u8> {
+        pin!(result.wait()).poll(&mut Context::from_waker(Waker::noop()))
+    }
+
+    #[test]
+    fn the_first_result_is_taken_once() {
+        let result = OneResult::default();
+        assert_eq!((poll(&result), result.is_over()), (Poll::Pending, false));
+        result.provide(1);
+        result.provide(2);
+        assert!(!result.is_over());
+        assert_eq!((poll(&result), result.is_over()), (Poll::Ready(1), true));
+        result.provide(3);
+        assert_eq!((poll(&result), result.is_over()), (Poll::Pending, true));
+        let abandoned = OneResult::default();
+        abandoned.abandon();
+        abandoned.provide(1);
+        assert_eq!((poll(&abandoned), abandoned.is_over()), (Poll::Pending, true));
+    }
+}

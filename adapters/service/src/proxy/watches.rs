@@ -280,4 +280,87 @@ mod tests {
             assert_eq!(watches.concerns(uri), concerns, "{uri}");
         }
     }
+
+    const URI: &str = "test://a";
+
+    fn held() -> (Watches, ClientKey) {
+        let (mut watches, client) = (Watches::default(), ClientKey::Connection(1));
+        assert!(watches.hold(URI, &client, 10));
+        (watches, client)
+    }
+
+    fn names(named: &[&str]) -> Vec<String> {
+        named.iter().map(|name| (*name).to_owned()).collect()
+    }
+
+    #[test]
+    fn state_is_that_of_the_last_outcome() {
+        let (mut watches, _) = held();
+        assert_eq!((watches.state(URI), watches.state("test://none")), (Watched::Waiting, Watched::Waiting));
+        assert_eq!(watches.next_change(), Some(Change::Subscribe(URI.into())));
+        assert_eq!((watches.state(URI), watches.next_change()), (Watched::Waiting, None));
+        watches.subscribed(URI, &Err("no".into()));
+        assert_eq!((watches.state(URI), watches.has_changes()), (Watched::Refused("no".into()), false));
+        // Another client may succeed.
+        assert!(watches.hold(URI, &ClientKey::Connection(2), 10) && watches.has_changes());
+        assert_eq!(watches.state(URI), Watched::Waiting);
+        assert_eq!(watches.next_change(), Some(Change::Subscribe(URI.into())));
+        watches.subscribed(URI, &Ok(()));
+        assert_eq!((watches.state(URI), watches.has_changes()), (Watched::Active, false));
+        watches.disconnected();
+        assert_eq!((watches.state(URI), watches.has_changes()), (Watched::Waiting, true));
+    }
+
+    #[test]
+    fn released_resources_are_not_named_and_concern_no_client() {
+        let (mut watches, client) = held();
+        assert!(watches.hold("test://b", &client, 10));
+        assert_eq!(watches.take_changes(), (names(&[URI, "test://b"]), names(&[URI, "test://b"])));
+        assert_eq!(watches.take_changes(), (names(&[]), names(&[])), "both are in flight");
+        watches.subscribed(URI, &Ok(()));
+        watches.subscribed("test://b", &Ok(()));
+        assert_eq!(watches.take_changes(), (names(&[URI, "test://b"]), names(&[])));
+        assert!(watches.concerns(URI) && watches.concerns("test://a/b") && !watches.has_released());
+        assert!(watches.release(URI, &client) && watches.has_released());
+        assert!(!watches.concerns(URI) && !watches.concerns("test://a/b"));
+        assert_eq!(watches.take_changes(), (names(&["test://b"]), names(&[])));
+        let active: Vec<_> = watches.active().map(|(uri, is_held)| (uri.as_str(), is_held)).collect();
+        assert_eq!(active, [(URI, false), ("test://b", true)]);
+        watches.unsubscribed(URI);
+        assert!(!watches.has_released());
+        assert_eq!(watches.owned, BTreeMap::from([(client, 1)]));
+        assert_eq!(watches.all.keys().collect::<Vec<_>>(), ["test://b"]);
+    }
+
+    #[test]
+    fn a_released_resource_ends_when_the_backend_has_responded() {
+        // Before the request was sent.
+        let (mut watches, client) = held();
+        assert!(!watches.release(URI, &client) && !watches.has_changes() && watches.all.is_empty());
+        assert!(!watches.release(URI, &client), "there is none");
+        // While the request is in flight, by its outcome.
+        for (outcome, change) in [(Ok(()), Some(Change::Unsubscribe(URI.into()))), (Err("no".to_owned()), None)] {
+            let (mut watches, client) = held();
+            assert_eq!(watches.next_change(), Some(Change::Subscribe(URI.into())));
+            assert!(!watches.release(URI, &client));
+            watches.subscribed(URI, &outcome);
+            assert_eq!(watches.next_change(), change);
+            assert_eq!(watches.all.len(), usize::from(outcome.is_ok()));
+        }
+        // It is wanted again before the end is confirmed.
+        let (mut watches, client) = held();
+        watches.next_change();
+        watches.subscribed(URI, &Ok(()));
+        assert!(watches.release(URI, &client));
+        assert_eq!(watches.next_change(), Some(Change::Unsubscribe(URI.into())));
+        assert!(watches.hold(URI, &client, 10));
+        assert_eq!(watches.next_change(), None);
+        watches.unsubscribed(URI);
+        assert_eq!(watches.next_change(), Some(Change::Subscribe(URI.into())));
+        // The end of the connection ends what is not held.
+        watches.subscribed(URI, &Ok(()));
+        watches.release(URI, &client);
+        watches.disconnected();
+        assert!(watches.all.is_empty() && watches.owned.is_empty() && !watches.has_changes());
+    }
 }

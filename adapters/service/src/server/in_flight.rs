@@ -45,3 +45,23 @@ impl RoleInFlight for ServerInFlight {
         self.rounds.get().is_some_and(|rounds| rounds.requires_input())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::inbound::in_flight::RequestOrigin;
+
+    /// An entry is reused for another request, so nothing of the former one stays.
+    #[test]
+    fn a_recycled_entry_has_no_state_of_its_request() {
+        let entry = InFlight::<ServerInFlight>::of_task("id".into(), None);
+        assert!(entry.role.side_effect.set("it was sent".into()).is_ok());
+        let _ = entry.cancel(mcp_proto::connection::CancelCause::TimedOut);
+        entry.recycle();
+        let pooled = ServerInFlight::with_pool(|pool| pool.pop()).flatten().expect("this thread keeps it");
+        assert!(pooled.role.side_effect.get().is_none() && pooled.role.rounds.get().is_none());
+        assert!(!pooled.is_cancelled() && pooled.cause().is_none());
+        assert!(matches!(&pooled.origin, RequestOrigin::Task(id) if id.is_empty()));
+        assert!(!pooled.role.requires_input() && pooled.role.task_id().is_none());
+    }
+}

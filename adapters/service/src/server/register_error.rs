@@ -64,3 +64,32 @@ impl fmt::Display for RegisterError {
 }
 
 impl std::error::Error for RegisterError {}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn each_error_has_its_text() {
+        let [item, why] = ["item", "why"].map(str::to_owned);
+        for (error, text) in [
+            (RegisterError::Taken(item.clone()), "there is a \"item\" already"),
+            (RegisterError::Name(item.clone()), "\"item\" cannot be a name"),
+            (RegisterError::Uri(item.clone()), "\"item\" is not a URI"),
+            (RegisterError::Template { template: item.clone(), why: why.clone() }, "\"item\" cannot be matched: why"),
+            (
+                RegisterError::Scope { item: item.clone(), scope: why.clone() },
+                "\"item\" cannot require the scope \"why\"",
+            ),
+            (RegisterError::Prefix(item.clone()), "\"item\" cannot be a prefix"),
+            (RegisterError::Mount(why.clone()), "why"),
+            (
+                RegisterError::Skill { skill: item.clone(), why: why.clone() },
+                "the skill \"item\" cannot be offered: why",
+            ),
+            (RegisterError::Schema { tool: item, why }, "the schema of \"item\" cannot be used: why"),
+        ] {
+            assert_eq!(error.to_string(), text);
+        }
+    }
+}

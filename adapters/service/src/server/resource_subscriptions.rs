@@ -127,3 +127,53 @@ impl fmt::Debug for ListenRequests {
         f.debug_set().entries(lock(&self.0).requests.keys()).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use super::*;
+
+    #[test]
+    fn subscriptions_are_bounded_in_number_and_bytes() {
+        let of = |number, bytes| SubscriptionLimits { number, bytes };
+        let subscribed = ResourceSubscriptions::default();
+        let insert = |uri: &str, limits| subscribed.insert(uri.into(), None, limits);
+        let bytes = || lock(&subscribed.0).bytes;
+        let full = || Err(ErrorObject::internal("Too many subscriptions"));
+        assert_eq!(insert("a:b", of(0, 99)), full());
+        assert_eq!(insert("a:b", of(9, 2)), full());
+        assert_eq!(insert("a:b", of(1, 3)), Ok(()));
+        assert_eq!(insert("a:b", of(1, 3)), Ok(()), "it is there already");
+        assert_eq!(insert("a:cd", of(1, 99)), full());
+        assert_eq!(insert("a:cd", of(2, 6)), full());
+        assert_eq!(insert("a:cd", of(2, 7)), Ok(()));
+        assert_eq!((bytes(), subscribed.contains("a:cd"), subscribed.contains("a:c")), (7, true, false));
+        assert_eq!(format!("{subscribed:?}"), r#"{"a:b", "a:cd"}"#);
+        subscribed.remove("a:none");
+        subscribed.remove("a:b");
+        assert_eq!((bytes(), subscribed.contains("a:b")), (4, false));
+        subscribed.close();
+        assert_eq!((bytes(), format!("{subscribed:?}").as_str()), (0, "{}"));
+        assert_eq!(insert("a:b", of(0, 0)), Ok(()), "the client is gone");
+        assert!(!subscribed.contains("a:b"));
+    }
+
+    #[test]
+    fn subscriptions_at_other_servers_end_with_their_own() {
+        let limits = SubscriptionLimits { number: 2, bytes: 99 };
+        let held = Arc::new(());
+        let begun = || -> Begun { Some(Box::new(held.clone())) };
+        let subscribed = ResourceSubscriptions::default();
+        subscribed.insert("a:b".into(), begun(), limits).expect("there is room");
+        subscribed.insert("a:b".into(), begun(), limits).expect("it is there");
+        subscribed.insert("a:c".into(), begun(), limits).expect("there is room");
+        assert_eq!(Arc::strong_count(&held), 3);
+        subscribed.remove("a:b");
+        assert_eq!(Arc::strong_count(&held), 2);
+        subscribed.close();
+        assert_eq!(Arc::strong_count(&held), 1);
+        subscribed.insert("a:b".into(), begun(), limits).expect("it is ignored");
+        assert_eq!(Arc::strong_count(&held), 1);
+    }
+}

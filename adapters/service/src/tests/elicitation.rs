@@ -3,8 +3,8 @@ use std::sync::{Arc, Mutex};
 use mcp_proto::{
     protocol::{Capability, ProtocolVersion},
     schema::{
-        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitSchema,
-        ElicitUrlParams, ElicitationCompleteParams, IncludeContext, Map, ModelPreferences, Role, Root,
+        CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitResult,
+        ElicitSchema, ElicitUrlParams, ElicitationCompleteParams, IncludeContext, Map, ModelPreferences, Role, Root,
         RootsListChangedParams, SamplingContent, SamplingMessage, StringFormat, StringSchema,
     },
 };
@@ -436,4 +436,30 @@ fn wrong_forms_fail_before_they_are_sent() {
         let error = shown(form, ProtocolVersion::V2025_11_25).expect_err(why);
         assert!(error.contains(why), "{error}");
     }
+}
+
+#[test]
+fn a_peer_shows_only_pages_with_valid_urls() {
+    let service = Service::builder("test", "1").build().expect("a good service");
+    let pair = Pair::new(&obliging(&Roots::default()).build(), &service, ProtocolVersion::V2025_11_25);
+    let page = |url: &str| {
+        let id = Some("id".to_owned());
+        ElicitParams::Url(ElicitUrlParams { elicitation_id: id, ..ElicitUrlParams::new("Sign in", url) })
+    };
+    let refused = pair.to_client().elicit(&page("nowhere")).map(drop);
+    assert_eq!(refused, Err(mcp_proto::connection::SendError::Encode("not a URL".into())));
+    let shown = pair.to_client().elicit(&page("https://example.com/in")).expect("it is sent");
+    assert_eq!(pair.quick(shown).expect("a result").action, ElicitAction::Accept);
+}
+
+/// Texts of failures are masked only by services that say so, not by hosts.
+#[test]
+fn failures_of_host_handlers_keep_their_texts() {
+    let service = service_with_requests().build().expect("a good service");
+    let host = Host::builder("client", "1").elicitation(|_: ElicitFormParams, _| {
+        Err::<ElicitResult, _>(Failure::from(std::io::Error::other("the screen is off")))
+    });
+    let pair = Pair::new(&host.build(), &service, ProtocolVersion::V2025_11_25);
+    let (text, is_error) = call(&pair, "form");
+    assert!(is_error && text.contains("the screen is off"), "{text}");
 }

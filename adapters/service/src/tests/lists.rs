@@ -252,3 +252,32 @@ fn log_messages_respect_the_client_level() {
     assert_eq!(pair.send_request("tools/call", json!({"name": "log"})).expect("a result")["isError"], true);
     assert!(pair.server.take_lines().iter().all(|line| line.get("method").is_none()));
 }
+
+#[test]
+fn items_are_removed_by_their_exact_names() {
+    #[derive(serde::Deserialize)]
+    struct Id {
+        id: String,
+    }
+    let service = Service::builder("test", "1")
+        .tool(Tool::new("a", || "text"))
+        .prompt(Prompt::new("b", || "text"))
+        .resource(Resource::new("test://c", "c", || "text"))
+        .template(ResourceTemplate::new("test://{id}/d", "d", |id: Id| id.id))
+        .build()
+        .expect("a good service");
+    type Remove = fn(&Service, &str) -> bool;
+    let all: [(Remove, &str); 4] = [
+        (Service::remove_tool, "a"),
+        (Service::remove_prompt, "b"),
+        (Service::remove_resource, "test://c"),
+        (Service::remove_template, "test://{id}/d"),
+    ];
+    for (at, (remove, name)) in all.iter().enumerate() {
+        for (_, other) in all.iter().filter(|(_, other)| other != name) {
+            assert!(!remove(&service, other), "{other} is another kind than {name}");
+        }
+        assert!(remove(&service, name), "{at}");
+        assert!(!remove(&service, name), "{name} is gone");
+    }
+}

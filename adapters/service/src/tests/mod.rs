@@ -5,6 +5,8 @@ mod caching;
 mod calls;
 mod cancellation;
 mod client;
+#[cfg(feature = "testing")]
+mod debug_output;
 mod elicitation;
 mod excerpts;
 mod extension;

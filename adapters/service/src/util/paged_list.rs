@@ -178,4 +178,38 @@ mod tests {
         }
         assert!(list.page(Some("t1"), 1).is_ok());
     }
+
+    #[test]
+    fn pages_have_at_least_one_item_and_exact_cursors() {
+        let names: Vec<_> = (0..20).map(|number| format!("name {number:02}")).collect();
+        let list = filled(&names.iter().map(String::as_str).collect::<Vec<_>>());
+        assert_eq!((list.len(), list.is_empty(), list.iter().count()), (20, false, 20));
+        for (cursor, size, count, next) in [
+            (None, 0, 1, Some("t1")),
+            (None, 1, 1, Some("t1")),
+            (None, 16, 16, Some("t10")),
+            (None, 19, 19, Some("t13")),
+            (None, 20, 20, None),
+            (None, 21, 20, None),
+            (Some("t10"), 3, 3, Some("t13")),
+            (Some("t10"), 4, 4, None),
+            (Some("t13"), 9, 1, None),
+        ] {
+            let (page, cursor) = list.page(cursor, size).expect("a page");
+            assert_eq!((page.len(), cursor.as_deref()), (count, next), "{size}");
+        }
+        assert_eq!(list.rest(Some("t12")).expect("the rest").iter().map(|(at, _)| *at).collect::<Vec<_>>(), [18, 19]);
+    }
+
+    #[test]
+    fn items_are_found_until_they_are_removed() {
+        let mut list = filled(&["a", "b", "c", "d"]);
+        assert_eq!(list.get("c").map(|item| item.as_str()), Some("c"));
+        assert_eq!(list.remove("b").as_deref().map(String::as_str), Some("b"));
+        assert!(list.remove("b").is_none() && list.get("b").is_none());
+        list.remove_all(["a", "x", "d"].into_iter());
+        assert_eq!(list.iter().map(|item| item.as_str()).collect::<Vec<_>>(), ["c"]);
+        list.remove_all(["c"].into_iter());
+        assert_eq!((list.is_empty(), list.len(), list.get("c").is_none()), (true, 0, true));
+    }
 }

@@ -95,4 +95,18 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn a_prefix_has_at_most_64_bytes() {
+        let longest = "a".repeat(64);
+        let prefix = Prefix::parse(&longest).expect("it is not too long");
+        assert_eq!((prefix.to_string(), prefix.is_none()), (longest, false));
+        assert_eq!(Prefix::parse(&"a".repeat(65)), None);
+        let none = Prefix::parse("").expect("none");
+        assert_eq!((none.to_string(), none.identity(), none.is_none()), (String::new(), "", true));
+        // Names that differ only in case or underscores have one URI.
+        for text in ["My_a.B", "my-a.b"] {
+            assert_eq!(Prefix::parse(text).expect("a prefix").identity(), "my-a.b+");
+        }
+    }
 }

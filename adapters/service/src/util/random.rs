@@ -51,3 +51,23 @@ impl fmt::Debug for Random {
         f.debug_struct("Random").finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_seeds_are_made_of_all_bytes() {
+        let counting = Random::new(|bytes| {
+            bytes.iter_mut().zip(1..).for_each(|(byte, number)| *byte = number);
+            Ok(())
+        });
+        assert_eq!(counting.name().as_deref(), Ok("0102030405060708090a0b0c0d0e0f10"));
+        assert_eq!(counting.seed(), u64::from_ne_bytes([1, 2, 3, 4, 5, 6, 7, 8]));
+        let failing = Random::new(|_| Err(io::Error::other("none")));
+        assert_eq!(failing.name(), Err(ErrorObject::internal("No randomness available")));
+        assert_eq!((failing.seed(), failing.bytes::<4>().is_err()), (0, true));
+        let [one, other] = [(); 2].map(|()| Random::default().name().expect("the system has randomness"));
+        assert!(one.len() == 32 && one != other);
+    }
+}

@@ -148,4 +148,37 @@ mod tests {
         }
         assert!(!is_uri(&format!("a:{}", "b".repeat(MAX_URI))));
     }
+
+    #[test]
+    fn the_longest_uri_has_8192_bytes() {
+        assert!(is_uri(&format!("a:{}", "b".repeat(8190))) && !is_uri(&format!("a:{}", "b".repeat(8191))));
+    }
+
+    #[test]
+    fn segments_of_paths_are_escaped() {
+        for (segment, escaped) in [
+            ("aZ09-._~", "aZ09-._~"),
+            ("a b/c", "a%20b%2Fc"),
+            ("é?#", "%C3%A9%3F%23"),
+            ("\n\u{7f}", "%0A%7F"),
+            ("", ""),
+        ] {
+            assert_eq!(escape_segment(segment), escaped);
+        }
+    }
+
+    #[test]
+    fn scheme_and_authority_are_caseless() {
+        for (uri, length) in [
+            ("a", 0),
+            ("ab:c", 2),
+            ("ab://", 5),
+            ("ab://cd", 7),
+            ("ab://cd/e", 7),
+            ("ab://cd?e", 7),
+            ("ab://cd#e/f", 7),
+        ] {
+            assert_eq!(caseless_len(uri), length, "{uri}");
+        }
+    }
 }

@@ -453,4 +453,36 @@ mod tests {
         }
         assert_eq!(template.matches(&"a".repeat(MAX_URI + 1)), None);
     }
+
+    #[test]
+    fn errors_of_templates_say_why() {
+        let long = "it has to have 1 to 8192 bytes";
+        for (text, why) in [
+            ("", long),
+            (&*"a".repeat(8193), long),
+            ("a b", "' ' is not allowed in a URI"),
+            ("{a", "a brace is not closed"),
+            ("{a}{+b}", "{+b} cannot be separated from the expression before it"),
+            ("{a}{b}", "{b} cannot be separated from the expression before it"),
+            ("{a..b}", "\"a..b\" in {a..b} is not a variable name"),
+            ("{?a,b:3}", "\"b:3\" in {?a,b:3} is not a variable name"),
+            ("{a}/{b}/{a}", "the variable \"a\" occurs twice"),
+        ] {
+            assert_eq!(UriTemplate::parse(text).expect_err("it is refused").to_string(), why);
+        }
+        let with = |count: usize| (0..count).map(|at| format!("/{{v{at}}}")).collect::<String>();
+        assert_eq!(UriTemplate::parse(&with(64)).expect("as many as allowed").variables().count(), 64);
+        let why = UriTemplate::parse(&with(65)).expect_err("one too many").to_string();
+        assert_eq!(why, "it has more than 64 variables");
+    }
+
+    #[test]
+    fn the_longest_uri_and_template_have_8192_bytes() {
+        assert!(UriTemplate::parse(&"a".repeat(8192)).is_ok());
+        let template = UriTemplate::parse("a:{b}").expect("a template");
+        let uri = |length: usize| format!("a:{}", "b".repeat(length - 2));
+        let values = template.matches(&uri(8192)).expect("it matches");
+        assert_eq!(values.get("b").map(String::len), Some(8190));
+        assert_eq!(template.matches(&uri(8193)), None);
+    }
 }

@@ -75,4 +75,18 @@ mod tests {
         assert_eq!(clock.iso(start), first);
         assert!(clock.iso(start + Duration::from_millis(1)) > first);
     }
+
+    #[test]
+    fn milliseconds_are_added_exactly() {
+        let clock = Clock(OnceLock::from((Timestamp::from_nanos(5), 86_399_990)));
+        for (nanos, text) in [
+            (0, "1970-01-01T23:59:59.990Z"),
+            (5, "1970-01-01T23:59:59.990Z"),
+            (1_000_004, "1970-01-01T23:59:59.990Z"),
+            (1_000_005, "1970-01-01T23:59:59.991Z"),
+            (10_000_005, "1970-01-02T00:00:00.000Z"),
+        ] {
+            assert_eq!(clock.iso(Timestamp::from_nanos(nanos)), text, "{nanos}");
+        }
+    }
 }

@@ -11,7 +11,7 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, Resource, Service, Tool,
+    CallError, Context, Failure, Host, Prompt, Resource, Service, Tool,
     proxy::{Backend, ProxyLimits},
 };
 
@@ -256,4 +256,105 @@ fn released_resource_ends_after_a_failed_attempt() {
     world.back(0).advance(Duration::from_secs(600));
     world.settle();
     assert!(!world.back(0).take_transcript().to_string().contains("subscriptions/listen"));
+}
+
+/// A log message without a call goes to a call of the client that has requested its level.
+#[test]
+fn a_log_message_is_for_a_call_that_wants_its_level() {
+    let heard = Heard::default();
+    let mut world = World::new();
+    let sleep = Tool::new_async("sleep", async |context: Context| {
+        context.sleep(Duration::from_secs(60)).await.map(|()| "slept")
+    });
+    let back = Service::builder("back", "1.0.0").tool(sleep).build().expect("a service");
+    world.serve(Backend::builder("back"), &back, V2025_11_25);
+    let client = world.client(&host(&heard), V2026_07_28);
+    let calls = [LoggingLevel::Info, LoggingLevel::Error].map(|level| {
+        let call = world.peer(client).logging(level).call_tool("back__sleep", ()).expect("allowed");
+        world.settle();
+        call
+    });
+    for (level, expected) in [("debug", 0), ("info", 1), ("notice", 1), ("warning", 1), ("error", 1), ("critical", 1)] {
+        let params = format!(r#"{{"level":"{level}","data":"said"}}"#);
+        let line = format!(r#"{{"jsonrpc":"2.0","method":"notifications/message","params":{params}}}"#);
+        world.back(0).send_server_line(&line);
+        world.settle();
+        assert_eq!(take(&heard).len(), expected, "{level}");
+    }
+    drop(calls);
+    world.settle();
+}
+
+/// A backend of 2026-07-28 is asked for the changes of the lists that it has.
+#[test]
+fn changes_of_a_single_kind_of_list_are_followed() {
+    type Add = fn(&Service, &str);
+    let tool: Add = |service, name| service.add(Tool::new(name, || "text")).expect("it is new");
+    let prompt: Add = |service, name| service.add(Prompt::new(name, || "text")).expect("it is new");
+    let resource: Add = |service, name| {
+        service.add(Resource::new(format!("test://{name}"), name, || "text")).expect("it is new");
+    };
+    for (what, add) in [("tools", tool), ("prompts", prompt), ("resources", resource)] {
+        let builder = Service::builder("back", "1.0.0");
+        let builder = match what {
+            "tools" => builder.enable_tools(),
+            "prompts" => builder.enable_prompts(),
+            _ => builder.enable_resources(),
+        };
+        let service = builder.build().expect("a service");
+        add(&service, "first");
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &service, V2026_07_28);
+        let client = world.client(&host(&Heard::default()), V2026_07_28);
+        let peer = world.peer(client);
+        let names = |world: &mut World| -> Vec<String> {
+            match what {
+                "tools" => {
+                    let list = world.wait(peer.list_tools(None).expect("allowed")).expect("a list");
+                    list.tools.into_iter().map(|tool| tool.name).collect()
+                }
+                "prompts" => {
+                    let list = world.wait(peer.list_prompts(None).expect("allowed")).expect("a list");
+                    list.prompts.into_iter().map(|prompt| prompt.name).collect()
+                }
+                _ => {
+                    let list = world.wait(peer.list_resources(None).expect("allowed")).expect("a list");
+                    list.resources.into_iter().map(|resource| resource.name).collect()
+                }
+            }
+        };
+        assert_eq!(names(&mut world).len(), 1, "{what}");
+        add(&service, "second");
+        world.settle();
+        world.back(0).advance(ProxyLimits::default().list_pause);
+        world.settle();
+        let names = names(&mut world);
+        assert!(names.len() == 2 && names[1].ends_with("second"), "{what}: {names:?}");
+        let text = format!("{:?}", world.servers[0].backend);
+        assert_eq!(text, "Backend { name: \"back\", calls: 0, .. }");
+    }
+}
+
+/// A backend with sessions gets the least level that a client has requested.
+#[test]
+fn levels_of_sessions_reach_backends_with_sessions() {
+    for (back, has_sessions) in [(V2025_11_25, true), (V2026_07_28, false)] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(), back);
+        let client = world.client(&host(&Heard::default()), V2025_11_25);
+        for (level, expected) in [
+            (LoggingLevel::Warning, vec!["warning"]),
+            (LoggingLevel::Error, vec!["warning"]),
+            (LoggingLevel::Debug, vec!["warning", "debug"]),
+            (LoggingLevel::Debug, vec!["warning", "debug"]),
+        ] {
+            let set = world.peer(client).set_log_level(level).expect("allowed");
+            world.wait(set).expect("it is set");
+            let transcript = world.back(0).transcript().to_string();
+            let sent: Vec<_> = transcript.lines().filter(|line| line.contains("logging/setLevel")).collect();
+            let expected = if has_sessions { expected } else { Vec::new() };
+            assert_eq!(sent.len(), expected.len(), "{level:?} {sent:?}");
+            assert!(sent.iter().zip(expected).all(|(line, level)| line.contains(level)), "{sent:?}");
+        }
+    }
 }

@@ -206,3 +206,97 @@ pub(super) fn size(value: &Value) -> u64 {
         scalar => text_steps(scalar),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn compiled(schema: &Value) -> CommonChecker {
+        CommonChecker::new(schema, true).expect("a schema")
+    }
+
+    /// Returns whether a value is valid, and the steps that the check takes.
+    fn steps(schema: &Value, value: &Value) -> (bool, u64) {
+        let checker = compiled(schema);
+        let mut check = Check::new(&checker, 10_000);
+        let is_valid = check.is_valid(0, value, 0);
+        (is_valid, 10_000 - check.steps)
+    }
+
+    #[test]
+    fn steps_are_taken_up_to_the_limit() {
+        let checker = compiled(&json!({}));
+        let mut check = Check::new(&checker, 10);
+        assert!(check.take(0) && check.take(4) && check.take(6) && check.stopped.is_none());
+        assert!(!check.take(1) && check.stopped == Some(TOO_LONG));
+        assert!(!check.take(0), "it has ended");
+    }
+
+    #[test]
+    fn each_rule_takes_its_steps() {
+        let text = |length: usize| json!("x".repeat(length));
+        let enumerated = json!({"enum": [1, [2, 3], "x"]});
+        for (schema, value, expected) in [
+            (json!({}), json!(1), (true, 1)),
+            (json!({"type": "string"}), json!(1), (false, 1)),
+            (json!({"minLength": 2}), text(63), (true, 2)),
+            (json!({"minLength": 2}), text(64), (true, 3)),
+            (json!({"maxLength": 2}), text(128), (false, 4)),
+            (json!({"minItems": 2}), json!([1, 2]), (true, 2)),
+            (json!({"maxProperties": 1}), json!({"a": 1, "b": 2}), (false, 2)),
+            (json!({"required": ["a", "b"]}), json!({"a": 1, "b": 2}), (true, 3)),
+            (json!({"required": ["a", "b"]}), json!({"a": 1}), (false, 3)),
+            (json!({"dependentRequired": {"a": ["b", "c"]}}), json!({"b": 1}), (true, 4)),
+            (json!({"properties": {"a": {}}}), json!({"a": 1, "b": 2}), (true, 4)),
+            (json!({"items": {"type": "integer"}}), json!([1, 2]), (true, 5)),
+            (json!({"items": {"type": "integer"}}), json!(["a", 2]), (false, 3)),
+            (json!({"uniqueItems": true}), json!([1, [2]]), (true, 4)),
+            (json!({"allOf": [{}, {}]}), json!(1), (true, 3)),
+            (json!({"anyOf": [{}, {}]}), json!(1), (true, 2)),
+            (json!({"oneOf": [{}, {}, {}]}), json!(1), (false, 3)),
+            (json!({"not": {"type": "null"}}), json!(1), (true, 2)),
+            (json!({"contains": {"type": "null"}}), json!([1, null, 2]), (true, 3)),
+            (enumerated.clone(), json!([2, 3]), (true, 1 + size(&enumerated["enum"]) - 1)),
+        ] {
+            assert_eq!(steps(&schema, &value), expected, "{schema} {value}");
+        }
+    }
+
+    #[test]
+    fn sizes_and_counts_are_exact() {
+        let text = |length: usize| json!("x".repeat(length));
+        for (value, expected) in [
+            (json!(1), 1),
+            (text(63), 1),
+            (text(64), 2),
+            (json!([1, [2]]), 4),
+            (json!({"a": 1, "x".repeat(128): [1]}), 6),
+        ] {
+            assert_eq!(size(&value), expected, "{value}");
+        }
+        for (value, counts) in [
+            (json!("äöü"), [Some(3), None, None]),
+            (json!([1, 2]), [None, Some(2), None]),
+            (json!({"a": 1}), [None, None, Some(1)]),
+            (json!(7), [None, None, None]),
+        ] {
+            let counted = [Counted::Characters, Counted::Items, Counted::Members].map(|kind| count(kind, &value));
+            assert_eq!(counted, counts, "{value}");
+        }
+    }
+
+    #[test]
+    fn the_depth_of_values_is_bounded() {
+        // Each level of a list has two schemas: that of the list, and that which the reference leads to.
+        let checker = compiled(&json!({"items": {"$ref": "#"}}));
+        let nested = |levels: usize| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+        let deepest = (1..600).take_while(|levels| checker.check(&nested(*levels)).is_ok()).last();
+        let deepest = deepest.expect("small values fit");
+        assert_eq!(checker.check(&nested(deepest + 1)), Err(TOO_DEEP.into()));
+        let mut check = Check::new(&checker, 10_000);
+        assert!(check.is_valid(0, &json!(1), 511));
+        assert!(!check.is_valid(0, &json!(1), 512) && check.stopped == Some(TOO_DEEP));
+    }
+}

@@ -109,3 +109,91 @@ fn write_canonical(value: &Value, text: &mut String) {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    fn number(value: &Value) -> &Number {
+        value.as_number().expect("a number")
+    }
+
+    #[test]
+    fn whole_numbers_in_range_are_integers() {
+        for (value, expected) in [
+            (json!(0), Some(0)),
+            (json!(-1), Some(-1)),
+            (json!(i64::MIN), Some(i128::from(i64::MIN))),
+            (json!(u64::MAX), Some(i128::from(u64::MAX))),
+            (json!(2.0), Some(2)),
+            (json!(-2.0), Some(-2)),
+            (json!(2.5), None),
+            (json!(1e37), Some(1e37 as i128)),
+            (json!(1e38), None),
+            (json!(-1e38), None),
+        ] {
+            assert_eq!(integer(number(&value)), expected, "{value}");
+        }
+    }
+
+    #[test]
+    fn numbers_have_an_exact_order() {
+        // Each is less than the next one.
+        let ordered = [
+            json!(-1e300),
+            json!(-1e38),
+            json!(i64::MIN),
+            json!(-2),
+            json!(-1.5),
+            json!(-1),
+            json!(0),
+            json!(0.5),
+            json!(1),
+            json!(9_007_199_254_740_992_u64),
+            json!(9_007_199_254_740_993_u64),
+            json!(u64::MAX),
+            json!(1e38),
+            json!(1e300),
+        ];
+        for (at, one) in ordered.iter().enumerate() {
+            for (place, other) in ordered.iter().enumerate() {
+                assert_eq!(compare(number(one), number(other)), Some(at.cmp(&place)), "{one} {other}");
+            }
+        }
+        assert_eq!(compare(number(&json!(1)), number(&json!(1.0))), Some(Ordering::Equal));
+        assert_eq!(compare(number(&json!(0.5)), number(&json!(0.5))), Some(Ordering::Equal));
+    }
+
+    #[test]
+    fn multiples_and_equal_values() {
+        for (value, divisor, expected) in [
+            (json!(6), 3, true),
+            (json!(7), 3, false),
+            (json!(-6), 3, true),
+            (json!(0), 3, true),
+            (json!(6.0), 3, true),
+            (json!(4.5), 3, false),
+            (json!(u64::MAX), 5, true),
+            (json!(u64::MAX), 2, false),
+        ] {
+            assert_eq!(is_multiple(number(&value), divisor), expected, "{value} {divisor}");
+        }
+        for (one, other, expected) in [
+            (json!([1, 2]), json!([1.0, 2]), true),
+            (json!([1, 2]), json!([1]), false),
+            (json!([1]), json!([1, 2]), false),
+            (json!({"a": 1}), json!({"a": 1.0}), true),
+            (json!({"a": 1}), json!({"b": 1}), false),
+            (json!({"a": 1}), json!({"a": 1, "b": 2}), false),
+            (json!("1"), json!(1), false),
+            (json!(null), json!(null), true),
+            (json!(true), json!(false), false),
+        ] {
+            assert_eq!((is_equal(&one, &other), is_equal(&other, &one)), (expected, expected), "{one} {other}");
+            assert_eq!(has_equal_values(&[json!("x"), one, other]), expected);
+        }
+        assert!(!has_equal_values(&[]));
+    }
+}

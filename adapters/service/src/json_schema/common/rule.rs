@@ -109,3 +109,38 @@ impl Members {
         patterns.fold(1 + name.len() as u64 / 64, u64::saturating_add)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn finding_the_schemas_of_a_member_takes_steps() {
+        let pattern = |text| Box::new(Pattern::new(text).expect("a pattern"));
+        let none = Members::default();
+        for (length, steps) in [(0, 1), (1, 1), (63, 1), (64, 2), (127, 2), (128, 3), (640, 11)] {
+            assert_eq!(none.steps(&"n".repeat(length)), steps, "{length} bytes");
+        }
+        let name = "n".repeat(64);
+        let (a, b) = (pattern("^a"), pattern("b{9}$"));
+        let expected = 2 + a.steps(&name) + b.steps(&name);
+        assert!(a.steps(&name) > 0 && a.steps(&name) % 65 == 0);
+        let members = Members { patterns: vec![(a, 1), (b, 2)], ..Members::default() };
+        assert_eq!(members.steps(&name), expected);
+    }
+
+    #[test]
+    fn other_schemas_are_for_members_without_one() {
+        let pattern = |text| Box::new(Pattern::new(text).expect("a pattern"));
+        let members = Members {
+            known: vec![("a".into(), 1), ("b".into(), 2), ("c".into(), 3)],
+            patterns: vec![(pattern("^[bx]"), 4), (pattern("y$"), 5)],
+            others: Some(6),
+        };
+        for (name, ids) in
+            [("a", &[1][..]), ("b", &[2, 4]), ("c", &[3]), ("x", &[4]), ("xy", &[4, 5]), ("y", &[5]), ("z", &[6])]
+        {
+            assert_eq!(members.of(name).collect::<Vec<_>>(), ids, "{name}");
+        }
+    }
+}

@@ -102,3 +102,38 @@ impl Share {
         all.fetch_sub(bytes, Relaxed);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn bytes_are_taken_from_the_share_and_the_total() {
+        let policy = TaskPolicy { max_bytes_per_principal: 10, max_shared_bytes: 15, ..TaskPolicy::default() };
+        let (mut shares, all) = (Shares::default(), AtomicUsize::new(0));
+        let [one, other] = [1, 2].map(|number| shares.of(TaskHolder::Connection(number)));
+        let held = || (one.bytes(), other.bytes(), all.load(Relaxed));
+        assert!(one.reserve(&all, 10, &policy) && !one.reserve(&all, 1, &policy));
+        assert_eq!(held(), (10, 0, 10));
+        assert!(!other.reserve(&all, 6, &policy));
+        assert_eq!(held(), (10, 0, 10), "nothing is taken without room in the total");
+        assert!(other.reserve(&all, 5, &policy) && !other.reserve(&all, usize::MAX, &policy));
+        one.release(&all, 4);
+        assert_eq!(held(), (6, 5, 11));
+    }
+
+    #[test]
+    fn a_share_is_kept_as_long_as_it_has_tasks() {
+        let mut shares = Shares::default();
+        let share = shares.of(TaskHolder::Principal("ada".into()));
+        assert!(Arc::ptr_eq(&share, &shares.of(TaskHolder::Principal("ada".into()))));
+        share.add_task();
+        share.add_task();
+        share.remove_task();
+        shares.remove_if_empty(&share);
+        assert_eq!((share.tasks(), shares.len()), (1, 1));
+        share.remove_task();
+        shares.remove_if_empty(&share);
+        assert_eq!((share.tasks(), shares.len()), (0, 0));
+    }
+}

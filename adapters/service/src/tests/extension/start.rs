@@ -14,8 +14,8 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    EXTENSION, begin, everything, get, methods_sent, modern, send_as, send_request, send_request_as, task_tool, until,
-    until_status, works,
+    EXTENSION, begin, everything, get, listen, methods_sent, modern, notifications_of, send_as, send_request,
+    send_request_as, task_tool, until, until_status, works,
 };
 use crate::tests::tasks::Gate;
 use crate::{
@@ -365,4 +365,24 @@ fn tasks_ended_waits_for_handlers() {
     for id in [first, second] {
         assert_eq!(get(&pair, &id).expect("a task")["status"], "completed");
     }
+}
+
+#[test]
+fn each_subscribed_connection_is_notified_of_a_task() {
+    let (open, gate) = Gate::new();
+    let service = services(&gate).build().expect("a good service");
+    let (here, there) = (modern(&service), modern(&service));
+    let task = begin(&here, "works");
+    let (first, acknowledged) = listen(&here, &[&task]);
+    assert_eq!(acknowledged, json!([task]));
+    let (second, acknowledged) = listen(&there, &[&task]);
+    assert_eq!(acknowledged, json!([task]));
+    open.send(()).expect("it waits");
+    until_status(&here, &task, "completed");
+    let last = |pair: &Pair, subscription: &str| {
+        pair.settle();
+        notifications_of(pair, subscription).last().map(|task| task["status"].clone())
+    };
+    there.until(|| last(&there, &second) == Some(json!("completed")));
+    assert_eq!(last(&here, &first), Some(json!("completed")), "the first subscription goes on");
 }

@@ -472,3 +472,6 @@ impl CallTable {
         drop((expired, forgotten));
     }
 }
+
+#[cfg(test)]
+mod tests;

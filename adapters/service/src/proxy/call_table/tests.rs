@@ -1,0 +1,199 @@
+use std::{
+    future::Future,
+    pin::pin,
+    task::{Context as TaskContext, Poll, Waker},
+};
+
+use super::*;
+use crate::{
+    server::{service::Service, tool::Tool},
+    testing::TestClient,
+};
+
+/// Returns a client, and the context of a request that it has sent.
+fn request() -> (TestClient, Context) {
+    let (sent, got) = std::sync::mpsc::channel();
+    let keep = Tool::new("keep", move |context: Context| {
+        sent.send(context).expect("the test waits");
+        "kept"
+    });
+    let service = Service::builder("test", "1.0.0").tool(keep).build().expect("a service");
+    let client = TestClient::new(&service);
+    client.call_tool("keep", ()).expect("a result");
+    (client, got.recv().expect("a context"))
+}
+
+fn question() -> InputRequest {
+    serde_json::from_str(r#"{"method":"roots/list"}"#).expect("a request")
+}
+
+/// Returns the names of the questions of a round, if all have arrived.
+fn round(entry: &CallEntry) -> Option<Vec<Question>> {
+    match pin!(entry.questions()).poll(&mut TaskContext::from_waker(Waker::noop())) {
+        Poll::Ready(questions) => Some(questions),
+        Poll::Pending => None,
+    }
+}
+
+fn names(questions: &[Question]) -> Vec<&str> {
+    questions.iter().map(|question| question.name.as_str()).collect()
+}
+
+#[test]
+fn the_id_of_a_call_is_set_once() {
+    let (_client, context) = request();
+    let entry = CallEntry::new(context);
+    assert_eq!(entry.id(|| None), None);
+    assert_eq!(entry.id(|| Some("first".into())).as_deref(), Some("first"));
+    assert_eq!(entry.id(|| Some("second".into())).as_deref(), Some("first"));
+    assert_eq!(entry.id(|| None).as_deref(), Some("first"));
+}
+
+#[test]
+fn only_the_first_refusal_counts() {
+    let (_client, context) = request();
+    let entry = CallEntry::new(context);
+    let [first, second] = ["first", "second"].map(ErrorObject::internal);
+    assert!(!entry.is_refusal(&first));
+    entry.refuse(&first);
+    entry.refuse(&second);
+    assert!(entry.is_refusal(&first) && !entry.is_refusal(&second));
+}
+
+#[test]
+fn questions_of_a_round_arrive_together() {
+    let (_client, context) = request();
+    let entry = CallEntry::new(context);
+    assert!(round(&entry).is_none());
+    let first = entry.ask(Some("a".into()), 2, question()).expect("there is room");
+    assert!(round(&entry).is_none(), "one is missing");
+    let _second = entry.ask(None, 2, question()).expect("there is room");
+    let asked = round(&entry).expect("both are there");
+    assert_eq!(names(&asked), ["a", "question"]);
+    // Those without a response are asked again, with others.
+    entry.put_back(asked);
+    let _third = entry.ask(Some("a".into()), 3, question()).expect("there is room");
+    let asked = round(&entry).expect("all are there");
+    assert_eq!(names(&asked), ["a", "question", "a-2"]);
+    entry.put_back(asked);
+    // A question that is not waited for is not asked.
+    first.abandon();
+    assert!(round(&entry).is_none(), "two of three");
+    entry.withdrawn();
+    assert_eq!(names(&round(&entry).expect("both are there")), ["question", "a-2"]);
+    // Withdrawals of others leave at least one to wait for.
+    (0..3).for_each(|_| entry.withdrawn());
+    assert!(round(&entry).is_none());
+    let _last = entry.ask(None, 0, question()).expect("there is room");
+    assert_eq!(names(&round(&entry).expect("it is there")), ["question-2"]);
+}
+
+#[test]
+fn the_questions_of_a_call_are_bounded() {
+    let (_client, context) = request();
+    let entry = CallEntry::new(context);
+    let mut asked = 0;
+    for expected in [64, 128] {
+        while entry.ask(None, 64, question()).map(drop).is_some() {
+            asked += 1;
+        }
+        assert_eq!(asked, expected);
+        let all = round(&entry);
+        assert_eq!(all.map(|all| all.len()), Some(64));
+    }
+    while asked < 1023 {
+        assert!(entry.ask(Some(format!("name {asked}")), 1, question()).is_some());
+        asked += 1;
+        drop(round(&entry));
+    }
+    assert!(entry.ask(None, 1, question()).is_some(), "the last one");
+    drop(round(&entry));
+    assert!(entry.ask(None, 1, question()).is_none(), "it has 1,024 names");
+}
+
+#[test]
+fn permits_are_counted_for_each_client() {
+    let table = Arc::new(CallTable::default());
+    let [ada, eve] = [1, 2].map(ClientKey::Connection);
+    let counts = || {
+        let inner = lock(&table.table);
+        (inner.taken, held_by(&inner.taken_by, &ada), held_by(&inner.taken_by, &eve))
+    };
+    let admit = |client: &ClientKey| table.admit(client.clone(), 4);
+    let [first, second, third, fourth] = [&ada, &ada, &eve, &ada].map(|client| admit(client).expect("there is room"));
+    assert_eq!((counts(), table.len()), ((4, 3, 1), 4));
+    assert!(admit(&eve).is_none());
+    drop(first);
+    assert_eq!(counts(), (3, 2, 1));
+    let fifth = admit(&eve).expect("one is free");
+    assert_eq!(counts(), (4, 2, 2));
+    drop((second, third));
+    assert_eq!(counts(), (2, 1, 1));
+    drop((fourth, fifth));
+    assert_eq!((counts(), table.len()), ((0, 0, 0), 0));
+    assert!(lock(&table.table).taken_by.is_empty());
+}
+
+#[test]
+fn waiting_calls_are_counted_for_each_client() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let now = peer.connection().update(|_, now| now);
+    let waiting = |seconds| WaitingCall {
+        entry: CallEntry::new(context.clone()),
+        pending: Box::new(()),
+        permit: table.admit(ClientKey::Connection(1), 100).expect("there is room"),
+        method: Method::CallTool,
+        principal: None,
+        peer: peer.clone(),
+        until: now + Duration::from_secs(seconds),
+    };
+    let counts = || {
+        let inner = lock(&table.table);
+        (inner.waiting.len(), held_by(&inner.waiting_by, &ClientKey::Connection(1)), inner.taken)
+    };
+    assert!(table.keep("a".into(), waiting(9), 2).is_none());
+    assert!(table.keep("b".into(), waiting(5), 2).is_none());
+    assert!(table.keep("c".into(), waiting(7), 2).is_some(), "there is no room");
+    assert_eq!(counts(), (2, 2, 2));
+    let number = peer.calls().number();
+    assert_eq!(table.next_expiry(number), Some(now + Duration::from_secs(5)));
+    assert_eq!(table.next_expiry(number + 1), None);
+    assert!(table.take("a", |_| false).is_none() && table.take("c", |_| true).is_none());
+    assert!(table.take("a", |call| call.until == now + Duration::from_secs(9)).is_some());
+    assert_eq!(counts(), (1, 1, 1));
+    client.advance(Duration::from_secs(5) - Duration::from_nanos(1));
+    table.expire();
+    assert_eq!(counts(), (1, 1, 1));
+    client.advance(Duration::from_nanos(1));
+    table.expire();
+    assert_eq!(counts(), (0, 0, 0));
+    assert!(lock(&table.table).waiting_by.is_empty());
+}
+
+#[test]
+fn messages_belong_to_their_call_or_the_latest() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let entries = [(); 2].map(|()| CallEntry::new(context.clone()));
+    let [first, second] = [0, 1].map(|at| table.insert(&peer, &entries[at], Duration::from_secs(60)));
+    let call = peer.call_tool("keep", ()).expect("it is sent").id();
+    table.began(&first, call);
+    let number = peer.calls().number();
+    let is = |found: Option<Arc<CallEntry>>, at: usize| found.is_some_and(|found| Arc::ptr_eq(&found, &entries[at]));
+    assert!(is(table.of_message(Some((number, call))), 0) && is(table.of_message(None), 1));
+    assert!(is(table.of_message(Some((number + 1, call))), 1));
+    assert!(table.get((number + 1, call)).is_none() && is(table.get((number, call)), 0));
+    drop(second);
+    assert!(is(table.of_message(None), 0));
+    assert!(table.callers().late.is_empty(), "it was not sent");
+    first.sent();
+    drop(first);
+    assert!(table.get((number, call)).is_none() && table.of_message(None).is_none());
+    let callers = table.callers();
+    assert_eq!((callers.calls.len(), callers.late.len()), (0, 1));
+    let own = context.shared.calls.number();
+    assert!(callers.have_left(own) && !callers.have_left(own + 1));
+    client.advance(Duration::from_secs(60));
+    assert!(table.callers().late.is_empty());
+}
