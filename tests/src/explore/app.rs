@@ -198,23 +198,7 @@ impl App {
                 call.progress = Some(number.to_bits());
                 call.restart_idle_timer(now);
             }
-            Event::Cancelled { key, cause: why } => {
-                let request =
-                    self.requests.iter_mut().find(|request| request.key == *key && request.state == RequestState::Open);
-                let due = request.as_ref().and_then(|request| request.due);
-                let timed_out = matches!(why, CancelCause::TimedOut);
-                ensure(!timed_out || due.is_some_and(|due| due <= now), Rule::Deadlines, || {
-                    format!("{key:?} timed out at {now:?}, and is due at {due:?}")
-                })?;
-                match request {
-                    // The connection has responded, and the key is not valid any more.
-                    Some(request) if timed_out => {
-                        (request.state, request.reports, request.reported) = (RequestState::Answered, 0, 0);
-                    }
-                    Some(request) => (request.state, request.reports) = (RequestState::Cancelled, 0),
-                    None => return Err(Violation::new(Rule::Events, format!("{key:?} is cancelled and was not open"))),
-                }
-            }
+            Event::Cancelled { key, cause: why } => self.on_cancelled(now, *key, why)?,
             // The peer checks the subscription of a notification, because it has the current id.
             Event::Notification { .. } => {}
             Event::Task { call, .. } => {
@@ -238,6 +222,24 @@ impl App {
             other => return Err(Violation::new(Rule::Events, format!("unexpected: {other:?}"))),
         }
         Ok(None)
+    }
+
+    fn on_cancelled(&mut self, now: Timestamp, key: ReplyKey, cause: &CancelCause<'_>) -> Result<(), Violation> {
+        let request = self.requests.iter_mut().find(|it| it.key == key && it.state == RequestState::Open);
+        let Some(request) = request else {
+            return Err(Violation::new(Rule::Events, format!("{key:?} is cancelled and was not open")));
+        };
+        let (due, timed_out) = (request.due, matches!(cause, CancelCause::TimedOut));
+        ensure(!timed_out || due.is_some_and(|due| due <= now), Rule::Deadlines, || {
+            format!("{key:?} timed out at {now:?}, and is due at {due:?}")
+        })?;
+        // After a timeout the connection has responded, and the key is not valid any more.
+        request.state = if timed_out { RequestState::Answered } else { RequestState::Cancelled };
+        request.reports = 0;
+        if timed_out {
+            request.reported = 0;
+        }
+        Ok(())
     }
 
     /// Returns a request of the peer to which the connection should have responded.
