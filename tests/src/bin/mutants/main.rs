@@ -87,7 +87,10 @@ fn run(arguments: &Arguments) -> io::Result<()> {
     }
     print(&format!("{} mutants in one build", fit.len()));
     let programs = clone.programs()?;
-    let reach = Reach::record(&programs, &out.join(format!("reached-{seed}-{skip}-{take}-{}.csv", folders.len())))?;
+    let reach = Reach::record(
+        &programs,
+        &out.join(format!("reached-{seed}-{skip}-{take}{}.csv", folders.concat().replace('/', "-"))),
+    )?;
     for (number, mutant) in fit {
         if verdicts.known.contains_key(&mutant.name) {
             continue;
