@@ -40,9 +40,11 @@ struct Inner {
 }
 
 impl Pseudonyms {
-    /// Begins to read a value.
-    fn value(&self) -> DefaultHasher {
-        self.0.keys.build_hasher()
+    /// Begins to read a value with these bytes.
+    fn hash(&self, bytes: &[u8]) -> DefaultHasher {
+        let mut hash = self.0.keys.build_hasher();
+        bytes.iter().for_each(|byte| hash.write_u8(*byte));
+        hash
     }
 
     /// Returns the name of a value.
@@ -57,9 +59,7 @@ impl Pseudonyms {
 
     /// Returns the name of a whole value.
     fn of(&self, value: &[u8]) -> String {
-        let mut hash = self.value();
-        hash.write(value);
-        self.name(&hash)
+        self.name(&self.hash(value))
     }
 }
 
@@ -98,8 +98,10 @@ enum Query {
     Before,
     /// In the name of a parameter, which is kept back: without a value it may be a secret itself.
     Name(Vec<u8>),
+    /// After a name and one `=` or more, which are kept back: the name may be a secret in Base64, with its padding.
+    Padded(Vec<u8>),
     /// In a value, of which nothing is written yet.
-    Value(DefaultHasher, bool),
+    Value(DefaultHasher),
 }
 
 impl QueryMasker {
@@ -129,30 +131,46 @@ impl QueryMasker {
             match &mut self.state {
                 Query::Before if byte == b'?' => self.state = Query::Name(Vec::new()),
                 Query::Before => {}
-                Query::Name(name) if byte == b'=' => {
+                Query::Padded(name) if byte == b'&' && name.iter().filter(|byte| **byte == b'=').count() == 1 => {
+                    // A parameter without a value, before another one.
                     out.append(name);
-                    self.state = Query::Value(self.names.value(), true);
+                    self.state = Query::Name(Vec::new());
                 }
-                Query::Name(_) | Query::Value(..) if byte == b'&' => {
+                Query::Name(_) | Query::Padded(_) | Query::Value(_) if byte == b'&' => {
                     self.end(out);
                     self.state = Query::Name(Vec::new());
                 }
-                Query::Name(_) | Query::Value(..) if is_end => {
+                Query::Name(_) | Query::Padded(_) | Query::Value(_) if is_end => {
                     self.end(out);
                     self.state = Query::Before;
                 }
-                Query::Name(name) => {
+                Query::Name(name) if byte == b'=' && !name.is_empty() => {
+                    name.push(byte);
+                    self.state = Query::Padded(std::mem::take(name));
+                    continue;
+                }
+                Query::Padded(name) if byte != b'=' => {
+                    let value = name.iter().position(|byte| *byte == b'=').map_or(name.len(), |at| at + 1);
+                    out.extend_from_slice(&name[..value]);
+                    let mut hash = self.names.hash(&name[value..]);
+                    hash.write_u8(byte);
+                    self.state = Query::Value(hash);
+                    continue;
+                }
+                Query::Name(name) if byte == b'=' => {
+                    out.push(byte);
+                    self.state = Query::Value(self.names.hash(name));
+                    continue;
+                }
+                Query::Name(name) | Query::Padded(name) => {
                     name.push(byte);
                     if name.len() > MAX_NAME {
-                        let mut hash = self.names.value();
-                        name.iter().for_each(|byte| hash.write_u8(*byte));
-                        self.state = Query::Value(hash, false);
+                        self.state = Query::Value(self.names.hash(name));
                     }
                     continue;
                 }
-                Query::Value(hash, is_empty) => {
+                Query::Value(hash) => {
                     hash.write_u8(byte);
-                    *is_empty = false;
                     continue;
                 }
             }
@@ -163,13 +181,11 @@ impl QueryMasker {
     /// Writes what was kept back: the text has ended.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
         match &self.state {
-            Query::Value(hash, false) => out.extend_from_slice(self.names.name(hash).as_bytes()),
+            Query::Value(hash) => out.extend_from_slice(self.names.name(hash).as_bytes()),
             // As in `?1`, the value of some headers.
             Query::Name(name) if name.len() < 2 && self.syntax == Syntax::Text => out.extend_from_slice(name),
-            Query::Name(name) if !name.is_empty() => {
-                let mut hash = self.names.value();
-                name.iter().for_each(|byte| hash.write_u8(*byte));
-                out.extend_from_slice(self.names.name(&hash).as_bytes());
+            Query::Name(name) | Query::Padded(name) if !name.is_empty() => {
+                out.extend_from_slice(self.names.name(&self.names.hash(name)).as_bytes());
             }
             _ => {}
         }
@@ -232,9 +248,10 @@ impl HeadMasker {
 
 /// Masks the tokens of challenges, such as that of `Negotiate`. Their parameters stay as they are.
 fn mask_challenges(field: &[u8], out: &mut Vec<u8>) {
-    let mut is_quoted = false;
+    let (mut is_quoted, mut is_escaped) = (false, false);
     let is_end = |byte: &u8| {
-        is_quoted ^= *byte == b'"';
+        is_quoted ^= *byte == b'"' && !is_escaped;
+        is_escaped = is_quoted && *byte == b'\\' && !is_escaped;
         matches!(byte, b',' | b':') && !is_quoted
     };
     for part in field.split_inclusive(is_end) {
@@ -339,6 +356,7 @@ mod tests {
             ("/a?x=canary&y=other&z=canary&w=&v", "/a?x=id-1&y=id-2&z=id-1&w=&v"),
             ("no=query here", "no=query here"),
             ("/a?canary&x&other&=v", "/a?id-1&x&id-2&=id-3"),
+            ("/a?canary== /b?x==canary&canary==&w= \n", "/a?id-1 /b?x=id-2&id-1&id-3 \n"),
         ];
         for (text, expected) in rows {
             for chunk in 1..=text.len() {
@@ -384,6 +402,10 @@ mod tests {
             ("WWW-Authenticate: Negotiate\r\nA: b\r\n", "WWW-Authenticate: Negotiate\r\nA: b\r\n"),
             ("WWW-Authenticate: Negotiate canary+/==\r\n", "WWW-Authenticate: Negotiate ***\r\n"),
             ("Proxy-Authenticate:NTLM\r\n canary , Bearer a=b\r\n", "Proxy-Authenticate:NTLM\r\n *** , Bearer a=b\r\n"),
+            (
+                "WWW-Authenticate: Basic realm=\"a\\\"b\", Negotiate canary==\r\n",
+                "WWW-Authenticate: Basic realm=\"a\\\"b\", Negotiate ***\r\n",
+            ),
             ("Authorization: Negotiate canary==\r\n", "Authorization: ***\r\n"),
             ("GET /m?canary HTTP/1.1\r\n", "GET /m?id-1 HTTP/1.1\r\n"),
             ("GET /m?a=&canary&b#canary? HTTP/1.1\r\n", "GET /m?a=&id-1&id-7#canary? HTTP/1.1\r\n"),

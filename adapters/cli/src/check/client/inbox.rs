@@ -54,7 +54,9 @@ fn size(arrival: &Arrival) -> usize {
 impl Outbox {
     /// Waits for room, and returns whether the arrival will be read.
     pub(super) fn send(&self, arrival: Arrival) -> bool {
-        self.room.take(size(&arrival)) && self.sender.send((Instant::now(), arrival)).is_ok()
+        // It has arrived now, however long it waits for room.
+        let now = Instant::now();
+        self.room.take(size(&arrival)) && self.sender.send((now, arrival)).is_ok()
     }
 }
 
