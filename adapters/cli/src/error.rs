@@ -13,42 +13,42 @@ pub(crate) struct Failed {
 }
 
 impl Failed {
-    /// The tool has failed: it has been shown.
+    /// Creates the error of a tool that has failed. Its result was shown.
     pub(crate) const fn tool() -> Self {
         Self { exit: 1, why: String::new() }
     }
 
-    /// The command line is wrong.
+    /// Creates the error of a wrong command line.
     pub(crate) fn usage(why: impl Into<String>) -> Self {
         Self { exit: 2, why: why.into() }
     }
 
-    /// The server has refused the request, or a part of it.
+    /// Creates the error of a request that the server has refused, as a whole or in part.
     pub(crate) fn refused(why: impl Into<String>) -> Self {
         Self { exit: 4, why: why.into() }
     }
 
-    /// The connection has ended.
+    /// Creates the error of a connection that has ended.
     pub(crate) fn ended(why: impl Into<String>) -> Self {
         Self { exit: 3, why: why.into() }
     }
 
-    /// The server has not responded in time.
+    /// Creates the error of a server that has not responded in time.
     pub(crate) fn timeout(why: impl Into<String>) -> Self {
         Self { exit: 5, why: why.into() }
     }
 
-    /// A program cannot be started.
+    /// Creates the error of a program that cannot be started.
     pub(crate) fn start(program: &str, error: &io::Error) -> Self {
         Self { exit: 3, why: format!("{program} cannot be started: {error}") }
     }
 
-    /// There is no connection.
+    /// Creates the error of a connection that cannot be opened.
     pub(crate) fn connection(error: &dyn Error) -> Self {
         Self { exit: 3, why: chain(error) }
     }
 
-    /// A client could not connect.
+    /// Creates the error of a client that could not connect.
     pub(crate) fn connect(error: &mcp_blocking::Error) -> Self {
         let failed = Self::connection(error);
         match error {
@@ -68,12 +68,12 @@ impl Failed {
         self
     }
 
-    /// Whether the standard output was closed by its reader, which is no failure of a command.
+    /// Returns whether the standard output was closed by its reader, which is no failure of a command.
     pub(crate) const fn is_closed_output(&self) -> bool {
         self.exit == 0
     }
 
-    /// Whether the server has refused a request by a response.
+    /// Returns whether the server has refused a request by a response.
     pub(crate) const fn is_refusal(&self) -> bool {
         self.exit == 4
     }

@@ -111,7 +111,7 @@ pub(crate) enum Command {
     List {
         /// The server.
         target: String,
-        /// What to list. Default: everything.
+        /// The kinds of items to list. Default: everything.
         #[arg(value_enum)]
         kinds: Vec<ListKind>,
     },
@@ -344,7 +344,7 @@ pub(crate) struct NewOptions {
     /// Creates a client instead of a server.
     #[arg(long)]
     pub(crate) client: bool,
-    /// What runs it.
+    /// The adapter that runs it.
     #[arg(long, value_enum, default_value = "tokio")]
     pub(crate) adapter: AdapterOption,
     /// A checkout of mcp-proto to depend on, instead of its repository.

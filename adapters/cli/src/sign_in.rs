@@ -38,7 +38,7 @@ use crate::{
 /// The variable of the environment with the secret of `--client-id`.
 const CLIENT_SECRET: &str = "MCP_CLIENT_SECRET";
 
-/// What the requests to a server are sent with.
+/// The credentials of the requests to a server.
 #[derive(Clone, Debug)]
 pub(crate) enum Credentials {
     /// Nothing, or headers that the user has given.
@@ -196,7 +196,7 @@ fn store(path: PathBuf) -> Result<impl TokenStore, Failed> {
     mcp_blocking::http::auth::FileTokenStore::new(path).map_err(|error| unusable(&error))
 }
 
-/// The access list of a file cannot be read without unsafe code there.
+/// Returns an error: without unsafe code, the access list of a file cannot be read on this system.
 #[cfg(not(unix))]
 fn store(_: PathBuf) -> Result<mcp_blocking::http::auth::MemoryTokenStore, Failed> {
     Err(Failed::usage("tokens cannot be stored on this system: give one with --bearer"))

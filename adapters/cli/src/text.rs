@@ -38,12 +38,12 @@ pub(crate) fn beginning(text: &str, most: usize) -> &str {
     &text[..end]
 }
 
-/// Whether a text can be written to a terminal within a line.
+/// Returns whether a text can be written to a terminal within a line.
 pub(crate) fn is_clean(text: &str) -> bool {
     !text.chars().any(|letter| letter.is_control() || is_break_or_direction(letter))
 }
 
-/// Whether a character breaks a line, or changes the direction of a text.
+/// Returns whether a character breaks a line, or changes the direction of a text.
 pub(crate) const fn is_break_or_direction(letter: char) -> bool {
     matches!(letter,
         '\u{061c}' | '\u{200e}' | '\u{200f}' | '\u{2028}' | '\u{2029}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}')

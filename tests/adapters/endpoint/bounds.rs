@@ -257,9 +257,9 @@ pub(crate) fn stalled_readers<S: Site>() {
         let stream = begin(server.address, &request);
         messages.until("stuck");
         let peak = PEAK.peak_usage() - before;
-        // The outbox, and the queue of the stream or the replay buffer, four times as in `memory_limit`: a buffer may hold
-        // as many consumed bytes as unread ones, and is up to twice as large as its content. The rest is the connection
-        // itself, and the old buffer while a larger one takes its place.
+        // The outbox, and the queue of the stream or the replay buffer, four times as in `memory_limit`: a buffer may
+        // hold as many consumed bytes as unread ones, and is up to twice as large as its content. The rest is the
+        // connection itself, and the old buffer while a larger one takes its place.
         assert!(peak < 4 * (2 * 256 << 10) + (512 << 10), "{peak} bytes for a client that reads nothing");
         assert_eq!(
             round_trip(server.address, &Raw::new("GET /nowhere HTTP/1.1").bytes()).status,

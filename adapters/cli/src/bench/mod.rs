@@ -23,7 +23,7 @@ use crate::{error::Failed, show};
 /// Calls before the first measurement.
 const WARM_UP: u64 = 20;
 
-/// What is measured.
+/// The options of a measurement.
 #[derive(Debug)]
 pub(crate) struct BenchOptions<'a> {
     pub(crate) tool: &'a str,

@@ -1,4 +1,4 @@
-//! What a check is: a row of the catalogue.
+//! The definition of a check: a row of the catalogue.
 
 use std::ops::Deref;
 
@@ -21,11 +21,11 @@ pub(super) enum Level {
     Should,
 }
 
-/// What a report tells about a check.
+/// The part of a check that a report shows.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Row {
     pub(super) id: &'static str,
-    /// What holds if it passes.
+    /// The rule that holds if the check passes.
     pub(super) title: &'static str,
     /// Rows of the requirement tables.
     pub(super) rules: &'static [&'static str],

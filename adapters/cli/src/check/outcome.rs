@@ -1,6 +1,6 @@
 //! The outcome of a check.
 
-/// Why a check has not passed.
+/// The reason why a check has not passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
     /// The server broke the rule.

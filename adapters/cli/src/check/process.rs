@@ -31,7 +31,7 @@ const MAX_LINE: usize = 16 << 20;
 /// The most bytes of lines that are read ahead of the checks. After them the process has to wait.
 const MAX_QUEUED: usize = 64 << 20;
 
-/// What a line takes in the queue besides its bytes.
+/// The bytes of a line in the queue in addition to its content.
 const LINE: usize = 64;
 
 /// How long a process may take to end after its input was closed, before it is killed.
@@ -277,7 +277,7 @@ pub(super) fn end_on_signals() -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(end).map(|_| ())
 }
 
-/// On Windows, the events of the console reach the server, too.
+/// Does nothing: on Windows, the events of the console reach the server, too.
 #[cfg(not(unix))]
 pub(super) fn end_on_signals() -> io::Result<()> {
     Ok(())

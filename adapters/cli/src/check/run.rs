@@ -78,7 +78,7 @@ fn initialize(probe: &mut Probe) -> Verdict {
     not_applicable(format!("initialize{status}: {}", brief(&reply.message)))
 }
 
-/// Which checks are run.
+/// The checks that are run.
 #[derive(Debug)]
 pub(super) struct Selection<'a> {
     pub(super) eras: &'a [Era],
@@ -111,7 +111,7 @@ pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl F
     findings
 }
 
-/// Whether a check concerns the server.
+/// Returns whether a check concerns the server.
 fn applies(probe: &Probe, check: &Check) -> Verdict {
     match check.on {
         On::Stdio if probe.is_http() => return not_applicable("it is about standard input and output"),

@@ -199,7 +199,7 @@ pub(super) fn completion(result: &Value) -> Verdict {
     ensure(values.len() <= 100, || format!("there are {} values", values.len()))
 }
 
-/// Whether a text begins with a scheme of a URI.
+/// Returns whether a text begins with a scheme of a URI.
 pub(super) fn is_uri(text: &str) -> bool {
     let Some((scheme, _)) = text.split_once(':') else { return false };
     scheme.starts_with(|letter: char| letter.is_ascii_alphabetic())

@@ -2,7 +2,7 @@
 
 use std::{io, time::Duration};
 
-/// What a read has brought.
+/// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Read {
     /// Bytes: a line without its end, or a piece of a body.
@@ -29,7 +29,7 @@ pub(super) trait Program {
 pub(super) trait Site {
     /// Sends a request on a new connection, and reads the head of the response.
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response>;
-    /// Whether the address is one of this machine.
+    /// Returns whether the address is one of this machine.
     fn is_loopback(&self) -> bool;
 }
 
@@ -74,7 +74,7 @@ pub(super) trait Body {
     fn read(&mut self, timeout: Duration) -> Read;
 }
 
-/// Whether a content type is that of server-sent events.
+/// Returns whether a content type is that of server-sent events.
 pub(super) fn is_event_stream(content_type: &str) -> bool {
     let bare = content_type.split(';').next().unwrap_or_default().trim();
     bare.eq_ignore_ascii_case("text/event-stream")

@@ -24,7 +24,7 @@ pub(crate) struct Form {
     /// The field with the cursor, or one of the buttons after the last one.
     pub(crate) selected: usize,
     pub(crate) buttons: &'static [&'static str],
-    /// What is wrong with the values.
+    /// The mistake in the values.
     pub(crate) error: Option<String>,
     schema: Value,
 }
@@ -39,7 +39,7 @@ pub(crate) struct Field {
     pub(crate) line: Line,
 }
 
-/// What a field takes.
+/// The type of a field's value.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Kind {
     Text,

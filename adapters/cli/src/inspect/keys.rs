@@ -1,4 +1,4 @@
-//! What the keys do.
+//! The actions of the keys.
 
 use crossterm::event::{KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 

@@ -73,7 +73,7 @@ pub(crate) enum Message {
     Withdrawn(u64),
 }
 
-/// What the runner does.
+/// An action of the runner.
 #[derive(Debug, PartialEq)]
 pub(crate) enum Effect {
     Connect { session: u32, era: EraOption },
@@ -176,7 +176,7 @@ pub(crate) enum Focus {
     Traffic,
 }
 
-/// What the middle pane shows.
+/// The content of the middle pane.
 #[derive(Debug)]
 pub(crate) enum Detail {
     /// The selected item, with a form.
@@ -235,7 +235,7 @@ pub(crate) struct Model {
     pub(crate) is_zoomed: bool,
     pub(crate) shows_help: bool,
     pub(crate) has_mouse: bool,
-    /// What the last action did.
+    /// The result of the last action.
     pub(crate) note: String,
     pub(crate) now: u64,
 }
@@ -404,7 +404,7 @@ impl Model {
         Vec::new()
     }
 
-    /// Whether keys are text for a form or for the search.
+    /// Returns whether keys are text for a form or for the search.
     pub(crate) fn is_typing(&self) -> bool {
         let in_form = match &self.detail {
             Detail::Item(form) => self.focus == Focus::Detail && form.button().is_none(),

@@ -91,7 +91,7 @@ impl Program {
         }
     }
 
-    /// Whether the whole group has ended.
+    /// Returns whether the whole group has ended.
     pub(crate) fn is_gone(&self) -> bool {
         self.state.is_group_gone()
     }

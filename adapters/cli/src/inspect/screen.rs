@@ -93,7 +93,7 @@ pub(crate) fn restore() {
     }
 }
 
-/// Whether the modes of the terminal are changed. They are not any more after a panic of any thread.
+/// Returns whether the modes of the terminal are changed. They are not any more after a panic of any thread.
 pub(crate) fn is_open() -> bool {
     CHANGED.load(Ordering::Acquire)
 }
@@ -129,7 +129,7 @@ impl Ending {
         Ok(())
     }
 
-    /// There are none: Ctrl-C is a key.
+    /// Does nothing: there are no signals, and Ctrl-C is a key.
     #[cfg(not(unix))]
     pub(crate) fn on_signals(&self, _: &Arc<Inbox>, _: impl Fn() + Send + 'static) -> io::Result<()> {
         Ok(())

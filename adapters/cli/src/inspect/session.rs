@@ -57,7 +57,7 @@ pub(crate) struct Sessions {
     is_quiet: bool,
 }
 
-/// What belongs to the current connection.
+/// The state of the current connection.
 #[derive(Default)]
 pub(crate) struct Live {
     session: u32,

@@ -1,4 +1,4 @@
-//! What is seen of a connection from outside: messages, broken rules, lines of the error output.
+//! The events of a connection as seen from outside: messages, broken rules, lines of the error output.
 
 use mcp_proto::wire::{Message, RawJson, RequestId};
 
@@ -21,7 +21,7 @@ pub(crate) struct Sighting {
     pub(crate) what: Seen,
 }
 
-/// What happened.
+/// An event of a connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Seen {
     /// A message was sent or received.
@@ -54,7 +54,7 @@ pub(crate) struct Observed {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct Part {
     pub(crate) kind: PartKind,
-    /// As JSON has it. Of a cancellation, that of the request.
+    /// The id as JSON. A cancellation has that of its request.
     pub(crate) id: Option<String>,
     pub(crate) method: Option<String>,
     /// The tool, prompt or resource.
@@ -88,7 +88,7 @@ pub(crate) struct Broken {
     pub(crate) rule: Option<&'static str>,
     /// The text of the rule.
     pub(crate) text: &'static str,
-    /// What is wrong with the message.
+    /// The mistake in the message.
     pub(crate) what: String,
 }
 

@@ -124,7 +124,7 @@ impl Row {
     }
 }
 
-/// Whether a text contains another one, with upper and lower case of ASCII taken as the same.
+/// Returns whether a text contains another one, with upper and lower case of ASCII taken as the same.
 pub(crate) fn contains(text: &str, part: &str) -> bool {
     part.is_empty() || text.as_bytes().windows(part.len()).any(|window| window.eq_ignore_ascii_case(part.as_bytes()))
 }

@@ -36,7 +36,7 @@ pub(crate) enum ExchangeEnd {
     GivenUp,
 }
 
-/// What comes next in a record of HTTP.
+/// An entry of a record of HTTP.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HttpItem {
     /// A whole request. It has no body if that is compressed, longer than the longest message, or not in the record.
@@ -272,7 +272,7 @@ impl<R: BufRead> Exchanges<R> {
         self.settle(exchange);
     }
 
-    /// The request has ended.
+    /// Handles the end of a request.
     fn sent(&mut self, exchange: u64) {
         let Some(open) = self.open.get_mut(&exchange) else { return };
         if std::mem::replace(&mut open.is_sent, true) {

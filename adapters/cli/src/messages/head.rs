@@ -23,7 +23,7 @@ impl Fields {
         self.0.iter().map(|(name, value)| name.len() + value.len() + 2 * size_of::<String>()).sum()
     }
 
-    /// Whether the body is compressed, by its own coding or by one of the transfer.
+    /// Returns whether the body is compressed, by its own coding or by one of the transfer.
     pub(super) fn is_encoded(&self) -> bool {
         let has = |name: &str, plain: &[&str]| {
             let list = self.list(name).unwrap_or_default();

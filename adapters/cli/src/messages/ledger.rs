@@ -35,7 +35,7 @@ pub(crate) struct Call {
     progress: Option<f64>,
 }
 
-/// What a message means for the requests in flight.
+/// The effect of a message on the requests in flight.
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     /// A request began. `is_reused`: its id was used before.
@@ -62,7 +62,7 @@ pub(crate) enum Fact {
 struct Side {
     calls: HashMap<RequestId, Call>,
     used: HashSet<RequestId>,
-    /// Those that were cancelled, the oldest first. Some may have a response by now.
+    /// Cancelled requests, the oldest first. Some may have a response by now.
     cancelled: VecDeque<RequestId>,
     /// Whether cancelled requests were removed to make room.
     has_removed: bool,

@@ -22,7 +22,7 @@ pub(crate) struct Line {
     pub(crate) end: FrameEnd,
 }
 
-/// What comes next in a record.
+/// The next part of a record.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Item {
     Line(Line),
@@ -46,7 +46,7 @@ enum Stream {
     Errors,
 }
 
-/// What is left of an entry.
+/// The unread part of an entry.
 #[derive(Debug)]
 enum Left {
     /// The complete lines of a stream.
@@ -61,7 +61,7 @@ pub(crate) struct Lines<R> {
     client: LineDecoder,
     server: LineDecoder,
     log: LineDecoder,
-    /// What is left of the last entry: at most a few elements, because lines are cut when they are asked for.
+    /// The unread part of the last entry: at most a few elements, because lines are cut when they are read.
     left: VecDeque<Left>,
     at: u64,
     is_over: bool,

@@ -45,7 +45,7 @@ fn content_len(line: &[u8]) -> usize {
 }
 
 impl EndpointScanner {
-    /// Whether the first event has been passed on: no later byte is part of an address.
+    /// Returns whether the first event has been passed on: no later byte is part of an address.
     const fn is_over(&self) -> bool {
         self.is_over
     }
@@ -94,7 +94,7 @@ impl EndpointScanner {
         self.pass_on(self.is_endpoint != Some(false), &mut pass);
     }
 
-    /// Whether the last byte is the first one of its line.
+    /// Returns whether the last byte is the first one of its line.
     fn is_line_start(&self) -> bool {
         let line = &self.held[self.line..self.held.len() - 1];
         line.is_empty() || !self.has_started && line == BOM
@@ -162,7 +162,7 @@ impl EndpointRewriter {
         Self { scanner: EndpointScanner::default(), server, own }
     }
 
-    /// Whether all later bytes stay as they are.
+    /// Returns whether all later bytes stay as they are.
     pub(crate) const fn is_over(&self) -> bool {
         self.scanner.is_over()
     }

@@ -15,7 +15,7 @@ pub(crate) enum Part {
     Trailer,
 }
 
-/// What happened in an exchange.
+/// A step of an exchange.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Step {
     /// Bytes of a part. `connection` is the number of the connection of the client, at the head of a request.

@@ -3,7 +3,7 @@
 //! Bytes arrive in chunks that end anywhere, and must be recorded before they are forwarded. So this is a scanner with
 //! a state and no parser of whole messages. It leaves the syntax of JSON as it is.
 
-/// What a masked value is replaced by.
+/// The replacement of a masked value.
 const MASK: &[u8] = b"***";
 
 /// The longest name of a secret. Of longer words the end is compared.

@@ -71,7 +71,7 @@ pub(crate) struct QueryMasker {
     syntax: Syntax,
 }
 
-/// What ends a query.
+/// The syntax around a query, which decides where it ends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
     /// Nothing: the text is a form.
@@ -272,7 +272,7 @@ fn mask_challenges(field: &[u8], out: &mut Vec<u8>) {
     }
 }
 
-/// Whether a text is a token of a challenge: `token68` of RFC 9110.
+/// Returns whether a text is a token of a challenge: `token68` of RFC 9110.
 fn is_token(text: &[u8]) -> bool {
     let padding = text.iter().rev().take_while(|byte| **byte == b'=').count();
     let bare = &text[..text.len() - padding];

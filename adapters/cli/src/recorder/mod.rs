@@ -10,7 +10,7 @@ use std::{ffi::OsString, path::Path};
 pub(crate) use http::{ListenOptions, record_http};
 pub(crate) use stdio::record_stdio;
 
-/// What is recorded, and where.
+/// The program to record, and the destination of the record.
 #[derive(Debug)]
 pub(crate) struct RecordOptions<'a> {
     /// The file.

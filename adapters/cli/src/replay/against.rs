@@ -36,7 +36,7 @@ const SHOWN: usize = 10;
 /// How long a server may take to end after its input was closed.
 const END: Duration = Duration::from_secs(2);
 
-/// What is compared.
+/// The record, and the server to compare with it.
 #[derive(Debug)]
 pub(crate) struct AgainstOptions<'a> {
     pub(crate) record: &'a Path,

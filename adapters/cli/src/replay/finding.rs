@@ -58,7 +58,7 @@ pub(crate) struct Finding {
     pub(crate) kind: Kind,
     /// The row of the requirement tables, if one states the rule.
     pub(crate) rule: Option<&'static str>,
-    /// What is wrong with the message.
+    /// The mistake in the message.
     pub(crate) what: String,
 }
 

@@ -14,7 +14,7 @@ use crate::{
     record::Origin,
 };
 
-/// What a request over HTTP is about.
+/// The kind of message in a request over HTTP.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Content {
     /// A request of JSON-RPC.
@@ -35,7 +35,7 @@ impl Content {
     }
 }
 
-/// Whether a list of media types has one of these. Ranges match all types within them.
+/// Returns whether a list of media types has one of these. Ranges match all types within them.
 fn accepts(accept: &str, media: &str) -> bool {
     let range = media.split('/').next().unwrap_or_default();
     accept.split(',').any(|part| {
@@ -44,7 +44,7 @@ fn accepts(accept: &str, media: &str) -> bool {
     })
 }
 
-/// Whether a value in a head may have been masked.
+/// Returns whether a value in a head may have been masked.
 fn is_masked(value: &str) -> bool {
     value.contains("***") || value.contains("id-")
 }

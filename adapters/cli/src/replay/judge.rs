@@ -30,7 +30,7 @@ pub(crate) struct Step {
     /// `request`, `notification`, `result`, `error` or `invalid`.
     pub(crate) kind: &'static str,
     pub(crate) id: Option<String>,
-    /// That of the request, for responses.
+    /// The method. A response has that of its request.
     pub(crate) method: Option<String>,
     pub(crate) subject: Option<String>,
     /// Microseconds since the request, for responses.
@@ -127,7 +127,7 @@ impl Judge {
         Self { is_http: true, is_silent: true, ..Self::new(Setup::default(), false) }
     }
 
-    /// Whether messages are judged.
+    /// Returns whether messages are judged.
     pub(crate) const fn judges(&self) -> bool {
         !self.is_silent
     }

@@ -47,13 +47,13 @@ pub(crate) struct PlayedMessage {
     pub(crate) line: Line,
     pub(crate) judged: Judged,
     pub(crate) scope: Scope,
-    /// What the client and the server know.
+    /// The state of the client and of the server.
     pub(crate) known: [String; 2],
     /// The requests in flight of the client and of the server.
     pub(crate) flying: (usize, usize),
 }
 
-/// What happened next in a record.
+/// The next event of a record.
 #[derive(Clone, Debug)]
 pub(crate) enum Played {
     Message(Box<PlayedMessage>),
@@ -83,7 +83,7 @@ pub(crate) struct Unanswered {
     pub(crate) id: RequestId,
     pub(crate) call: Call,
     pub(crate) scope: Scope,
-    /// Why it has none, if it is not the end of the record.
+    /// The reason why it has no response, if that is not the end of the record.
     pub(crate) why: Option<String>,
 }
 
@@ -99,7 +99,7 @@ enum Source<R> {
     Http(Box<HttpPlayer<R>>),
 }
 
-/// What is known of a record before it is played. It can be played several times.
+/// The facts of a record that are collected before it is played. It can be played several times.
 #[derive(Debug)]
 pub(crate) enum Plan {
     Stdio(Box<super::Setup>),

@@ -26,7 +26,7 @@ use crate::{
 pub(super) struct Report {
     out: BufWriter<Stdout>,
     json: bool,
-    /// What both sides of a session knew after its last message.
+    /// The state of both sides of a session after its last message.
     known: HashMap<Option<u32>, [String; 2]>,
 }
 

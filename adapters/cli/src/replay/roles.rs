@@ -26,7 +26,7 @@ const MAX_IDS: usize = 1 << 16;
 /// No deadline of a machine passes because of virtual time: a record may last for days.
 const NO_DEADLINE: Duration = Duration::from_secs(10 * 365 * 86_400);
 
-/// What is known of a record before it is played.
+/// The facts of a record that are collected before it is played.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Setup {
     /// The revision that the server answered `initialize` with.

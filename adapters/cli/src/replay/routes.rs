@@ -38,7 +38,7 @@ pub(super) enum Route {
     Other,
 }
 
-/// What is known of a session.
+/// The facts that are known of a session.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Known {
     pub(super) setup: Setup,
@@ -102,8 +102,8 @@ fn resolve(base: &str, address: &str) -> String {
     format!("{folder}{address}")
 }
 
-/// Whether an id or an address has the name of all values beyond those that have a name of their own. It may be that of
-/// any session. A text that is too long is none that is known.
+/// Returns whether an id or an address has the name of all values beyond those that have a name of their own. It may be
+/// that of any session. A text that is too long is none that is known.
 fn is_unnamed(text: &str) -> bool {
     text.len() > MAX_NAME || text.split(['=', '&', '?']).any(|part| part == NO_NAME)
 }
@@ -113,7 +113,7 @@ pub(super) fn message(body: &[u8]) -> Option<Message<'_>> {
     str::from_utf8(body).ok().and_then(|text| Message::parse(text, DEPTH).ok())
 }
 
-/// Whether a request is one of 2026-07-28, by its header or by its body.
+/// Returns whether a request is one of 2026-07-28, by its header or by its body.
 pub(super) fn is_of_2026(head: &RequestHead, message: Option<&Message<'_>>) -> bool {
     let named = head.fields.get("mcp-protocol-version").and_then(ProtocolVersion::parse);
     named == Some(ProtocolVersion::V2026_07_28)
@@ -130,7 +130,7 @@ impl Router {
         self.exchanges.get(&exchange).map_or(Route::Other, |open| open.route)
     }
 
-    /// Whether a session is one of HTTP+SSE, for which the rules of Streamable HTTP do not hold.
+    /// Returns whether a session is one of HTTP+SSE, for which the rules of Streamable HTTP do not hold.
     pub(super) fn is_sse(&self, number: u32) -> bool {
         self.with_address.contains(&number)
     }
@@ -241,7 +241,7 @@ impl Router {
     }
 }
 
-/// What is known of a record before it is played.
+/// The facts of a record that are collected before it is played.
 #[derive(Debug, Default)]
 pub(crate) struct Survey {
     sessions: BTreeMap<u32, Known>,
@@ -360,7 +360,7 @@ impl Survey {
         self.sessions.get(&number).cloned().unwrap_or_default()
     }
 
-    /// Whether the server did not accept the request of an exchange.
+    /// Returns whether the server did not accept the request of an exchange.
     pub(super) fn is_refused(&self, exchange: u64) -> bool {
         self.refused.contains(&exchange) || self.refused.len() == MAX_REFUSED
     }

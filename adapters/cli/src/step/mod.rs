@@ -70,7 +70,7 @@ fn signals() -> io::Result<Arc<AtomicUsize>> {
     Ok(number)
 }
 
-/// There are none: Ctrl-C is a key.
+/// Returns a counter of signals that stays zero: there are none, and Ctrl-C is a key.
 #[cfg(not(unix))]
 fn signals() -> io::Result<Arc<AtomicUsize>> {
     Ok(Arc::default())

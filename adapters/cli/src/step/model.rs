@@ -5,7 +5,7 @@ use crossterm::event::{Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers, Mou
 use super::recording::{Entry, Wanted};
 use crate::inspect::InputLine;
 
-/// What is to be done.
+/// The effect of a key.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Effect {
     /// Goes to a step.
@@ -22,7 +22,7 @@ pub(crate) enum Target {
     Find { wanted: Wanted, is_forward: bool },
 }
 
-/// What takes the keys.
+/// The part of the screen that receives the keys.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) enum Mode {
     #[default]

@@ -54,14 +54,14 @@ pub(crate) struct Entry {
     pub(crate) session: Option<u32>,
     pub(crate) exchange: Option<u64>,
     pub(crate) broken: Vec<Broken>,
-    /// What the client and the server know after it.
+    /// The state of the client and of the server after the message.
     pub(crate) known: Option<[String; 2]>,
     /// The first requests in flight, and how many there are.
     pub(crate) flying: (Vec<String>, usize),
 }
 
 impl Entry {
-    /// Whether the title, the beginning of the text, or a broken rule has these words, in any case.
+    /// Returns whether the title, the beginning of the text, or a broken rule has these words, in any case.
     fn has(&self, words: &str) -> bool {
         let contains = |text: &str| text.to_lowercase().contains(words);
         contains(&self.title)
@@ -70,7 +70,7 @@ impl Entry {
     }
 }
 
-/// What is searched.
+/// The target of a search.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum Wanted {
     /// A step with these words, in lower case.

@@ -8,7 +8,7 @@ use crate::{markup::escape, record::Origin};
 /// The most rows. Longer records are folded until they fit.
 const MAX_ROWS: usize = 1_000;
 
-/// As many messages with one name become one row.
+/// The smallest number of messages with one name that are folded to one row.
 const MIN_FOLD: usize = 4;
 
 const WIDTH: usize = 1_000;

@@ -1,4 +1,4 @@
-//! What the server of a check answers, unless the check says otherwise: a small catalogue, in all revisions.
+//! The responses of the server of a check, unless the check sets others: a small catalogue, in all revisions.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a client calls in a session.
+//! Checks of the requests that a client sends in a session.
 
 use serde_json::{Value, json};
 

@@ -1,4 +1,4 @@
-//! What a check of a client is: a row of the catalogue.
+//! The definition of a check of a client: a row of the catalogue.
 
 use super::stage::Stage;
 use crate::check::{

@@ -38,14 +38,14 @@ const PATIENCE: Duration = Duration::from_secs(20);
 /// How often it is looked whether the client has closed a connection.
 const TICK: Duration = Duration::from_millis(200);
 
-/// What is written next.
+/// A part of the output of a connection.
 enum Piece {
     Head(HttpReply),
     Bytes(Vec<u8>),
     End,
 }
 
-/// What the connections share.
+/// The state that all connections share.
 struct Shared {
     outbox: Outbox,
     exchanges: Mutex<HashMap<u64, Sender<Piece>>>,
@@ -232,7 +232,7 @@ fn write_head(socket: &mut TcpStream, reply: &HttpReply) -> io::Result<bool> {
     Ok(reply.body.is_none())
 }
 
-/// Whether the origin of a request is one of this machine.
+/// Returns whether the origin of a request is one of this machine.
 fn is_loopback(origin: &str) -> bool {
     let host = origin.split_once("://").map_or("", |(_, rest)| rest);
     ["127.0.0.1", "localhost", "[::1]"].iter().any(|name| {

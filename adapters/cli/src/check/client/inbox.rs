@@ -1,4 +1,4 @@
-//! What has arrived from a client and is not read yet. Its size is bounded: a client that sends more has to wait.
+//! Messages that have arrived from a client and were not read yet. A client that sends more than the limit has to wait.
 
 use std::{
     cell::RefCell,
@@ -15,7 +15,7 @@ use crate::check::process::Room;
 /// The most bytes that are read ahead.
 const MAX_QUEUED: usize = 32 << 20;
 
-/// What an arrival takes besides its bytes.
+/// The bytes of an arrival in addition to its content.
 const ENTRY: usize = 256;
 
 /// The end that the threads of connections have.
@@ -28,7 +28,7 @@ pub(super) struct Outbox {
 #[derive(Debug)]
 pub(super) struct Inbox {
     receiver: Receiver<(Instant, Arrival)>,
-    /// What was taken from the queue and is not read yet.
+    /// The arrival that was taken from the queue and was not read yet.
     next: RefCell<Option<(Instant, Arrival)>>,
     room: Arc<Room>,
 }

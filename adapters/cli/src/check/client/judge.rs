@@ -269,7 +269,7 @@ impl Stage {
     }
 }
 
-/// Whether the capabilities of a client have their shapes, as far as their revision has them.
+/// Returns whether the capabilities of a client have their shapes, as far as their revision has them.
 fn are_capabilities(capabilities: &Value, has_elicitation: bool, has_members: bool) -> bool {
     let is_object = |value: Option<&Value>| value.is_none_or(Value::is_object);
     let inner = [("sampling", "context"), ("sampling", "tools"), ("elicitation", "form"), ("elicitation", "url")];
@@ -433,7 +433,7 @@ impl Stage {
         }
     }
 
-    /// Whether the client has declared a capability in the era of the check.
+    /// Returns whether the client has declared a capability in the era of the check.
     pub(super) fn capability(&self, name: &str) -> Option<&Value> {
         match self.era {
             Era::Legacy => self.facts.legacy.as_ref()?["capabilities"].get(name),

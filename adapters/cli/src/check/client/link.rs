@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-/// What comes from a client.
+/// An event of a client's connection.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Arrival {
     /// The client has started its server: a new connection over standard input and output.
@@ -16,7 +16,7 @@ pub(super) enum Arrival {
     InputEnd { is_clean: bool },
     /// A request over HTTP.
     Request(HttpRequest),
-    /// What is beyond the bounds of a check, so that the rest cannot be judged.
+    /// An event beyond the limits of a check, so that later ones cannot be judged.
     Beyond(&'static str),
     /// Nothing in the time.
     Silence,
@@ -45,7 +45,7 @@ pub(super) struct HttpReply {
 
 /// A client that is started anew as often as needed.
 pub(super) trait Link {
-    /// Whether the client reaches its server over HTTP.
+    /// Returns whether the client reaches its server over HTTP.
     fn is_http(&self) -> bool;
     /// Ends the client that runs, and starts a new one.
     fn start(&mut self) -> io::Result<()>;
@@ -53,7 +53,7 @@ pub(super) trait Link {
     fn stop(&mut self);
     /// Hides the error output of the client from now on.
     fn hide(&mut self) {}
-    /// The time. Silence of a client of a test takes none.
+    /// Returns the time, which does not advance while a client of a test is silent.
     fn now(&self) -> Instant;
     /// Waits for what comes next.
     fn next(&mut self, timeout: Duration) -> Arrival;

@@ -261,7 +261,7 @@ fn server_request(stage: &mut Stage) -> Verdict {
     }
 }
 
-/// Whether a method may be answered with a request for input.
+/// Returns whether a method may be answered with a request for input.
 fn may_ask(method: &str) -> bool {
     matches!(method, "tools/call" | "prompts/get" | "resources/read")
 }
@@ -299,7 +299,7 @@ fn state_of(name: &str) -> String {
     format!("{STATE}{name}\n")
 }
 
-/// Whether a request is a retry of the one with a name.
+/// Returns whether a request is a retry of the one with a name.
 fn is_retry_of(request: &Value, name: &str) -> bool {
     let params = &request["params"];
     params["requestState"].as_str().is_some_and(|state| state.contains(name))
@@ -389,7 +389,7 @@ fn state_echo(stage: &mut Stage) -> Verdict {
     ensure(*state == expected, || format!("the state {} becomes {state}", json!(expected)))
 }
 
-/// Whether a request declares forms: each one has its capabilities.
+/// Returns whether a request declares forms: each one has its capabilities.
 fn declares_forms(request: &Message) -> Verdict {
     if !is_form(&request.value["params"]["_meta"][format!("{META}clientCapabilities")]) {
         return not_applicable("the client does not declare forms");

@@ -132,7 +132,7 @@ fn newest(stage: &Stage) -> &str {
     offered.filter(|version| LEGACY.contains(version)).unwrap_or(NEWEST)
 }
 
-/// Whether a check concerns the client.
+/// Returns whether a check concerns the client.
 fn applies(stage: &Stage, row: &Row) -> Verdict {
     match row.on {
         On::Stdio if stage.is_http() => return not_applicable("it is about standard input and output"),

@@ -1,4 +1,4 @@
-//! What the server knows of a connection, and how it writes its answers.
+//! The server's state of a connection, and the encoding of its responses.
 
 use std::{collections::HashMap, time::Instant};
 
@@ -126,18 +126,18 @@ impl Stage {
         }
     }
 
-    /// Whether each request has to name one of the sessions that are known.
+    /// Returns whether each request has to name one of the sessions that are known.
     pub(super) fn needs_session_id(&self) -> bool {
         let mut sessions = self.others.sessions.iter().chain([&self.session]);
         !self.others.is_cut && sessions.all(|it| it.is_ready && it.id.is_some() && !it.is_gone)
     }
 
-    /// Whether there are several sessions.
+    /// Returns whether there are several sessions.
     pub(super) fn has_others(&self) -> bool {
         !self.others.sessions.is_empty()
     }
 
-    /// Whether an id is that of a session.
+    /// Returns whether an id is that of a session.
     pub(super) fn is_session_id(&self, id: &str) -> bool {
         self.others.sessions.iter().chain([&self.session]).any(|it| it.id.as_deref() == Some(id))
     }

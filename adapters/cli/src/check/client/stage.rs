@@ -63,26 +63,26 @@ impl Message {
         self.value.get("method").is_none()
     }
 
-    /// Whether it is a request that belongs to no handshake.
+    /// Returns whether it is a request that belongs to no handshake.
     pub(super) fn is_call(&self) -> bool {
         self.is_request()
             && !matches!(self.method(), "initialize" | "server/discover" | "ping" | "subscriptions/listen")
     }
 }
 
-/// What comes next.
+/// The next event of a client.
 #[derive(Debug)]
 pub(super) enum Step {
     Message(Message),
     /// A request GET.
     Get(HttpRequest),
-    /// What has been dealt with.
+    /// A message that was handled already.
     Other,
     Silence,
     Ended(Option<i32>),
 }
 
-/// What waiting for a message has brought.
+/// The result of waiting for a message.
 #[derive(Debug)]
 pub(super) enum Wait {
     Message(Box<Message>),
@@ -106,7 +106,7 @@ pub(super) struct Script {
     pub(super) refuses_get: bool,
 }
 
-/// What is known of the client.
+/// The facts that are known of the client.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// The params of `initialize`, if the client has sessions.
@@ -128,7 +128,7 @@ pub(super) struct Facts {
     pub(super) tries_sessions: bool,
     /// Whether a session is deleted over HTTP.
     pub(super) deletes: bool,
-    /// Why an era is not there.
+    /// The reason why each missing era is missing.
     pub(super) notes: Vec<String>,
 }
 

@@ -18,7 +18,7 @@ use crate::check::{
 /// How long a client has to wait before it opens a stream again.
 const RETRY: Duration = Duration::from_millis(1000);
 
-/// What is left for clocks that differ.
+/// The tolerance for clocks that differ.
 const SLACK: Duration = Duration::from_millis(200);
 
 const LAST_EVENT: &str = "check-event-1";

@@ -70,7 +70,7 @@ fn offer(probe: &mut Probe, version: &str) -> Result<Option<String>, Outcome> {
     Ok(reply.message["result"]["protocolVersion"].as_str().map(str::to_owned))
 }
 
-/// A server may refuse, too (LIFE-018).
+/// Checks that the server does not agree to a version. It may refuse the request, too (LIFE-018).
 fn must_not_repeat(probe: &mut Probe, version: &str) -> Verdict {
     match offer(probe, version)? {
         Some(offered) if offered == version => failed(format!("the server agrees to the version {version}")),

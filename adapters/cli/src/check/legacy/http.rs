@@ -96,7 +96,7 @@ fn notification(probe: &mut Probe) -> Verdict {
     accepted(found.status, &found.body)
 }
 
-/// Whether a foreign origin can be judged: a public server may allow all.
+/// Returns whether a foreign origin can be judged: a public server may allow all.
 pub(in crate::check) fn needs_loopback(probe: &Probe) -> Verdict {
     match &probe.wire {
         Wire::Site(site) if site.is_loopback() => Ok(()),

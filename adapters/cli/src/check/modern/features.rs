@@ -148,7 +148,7 @@ fn annotations(schema: &Value, names: &mut Vec<String>) -> Verdict {
     Ok(())
 }
 
-/// Whether a type is one that a header has. `null` may stand beside it: then there is no header.
+/// Returns whether a type is one that a header has. `null` may stand beside it: then there is no header.
 fn is_simple(kind: &Value) -> bool {
     let kinds = kind.as_array().map_or(std::slice::from_ref(kind), Vec::as_slice);
     let mut others = kinds.iter().filter(|kind| kinds.len() == 1 || **kind != "null");

@@ -91,7 +91,7 @@ fn content_type(probe: &mut Probe) -> Verdict {
     response_type(reply.header("content-type"))
 }
 
-/// A notification without a function: what a server accepts is its choice, but not how it accepts.
+/// Checks the response to a notification of a cancellation that has no request. A server may accept or refuse it.
 fn notification(probe: &mut Probe) -> Verdict {
     let params = json!({"requestId": 4_000_000_001_u32, "_meta": modern_meta()});
     let message = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});

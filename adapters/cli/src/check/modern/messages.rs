@@ -163,7 +163,7 @@ fn wrong_capabilities(probe: &mut Probe) -> Verdict {
     probe.ask(&message)?.expect_code(-32602)
 }
 
-/// Over standard input and output, a request without a version may belong to a session.
+/// Excludes servers with sessions over standard input and output, where a request without a version may belong to one.
 fn needs_no_sessions(probe: &Probe) -> Verdict {
     if probe.facts.legacy.is_some() && !probe.is_http() {
         return not_applicable("the server has sessions, which have such requests");

@@ -29,7 +29,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("listen-stream", "Over HTTP a subscription is a stream", &["M-SUBS-026"], stream).http(),
 ];
 
-/// What a subscription begins with.
+/// The beginning of a subscription.
 struct Listening {
     id: Value,
     first: Value,
@@ -60,7 +60,7 @@ fn listen(probe: &mut Probe, filter: &Value) -> Result<Listening, Outcome> {
     failed("the subscription has no first message")
 }
 
-/// A server without changes needs no subscriptions for them. Whether it has to know the method is another check.
+/// Excludes servers that declare no notifications of changes. Whether they have to know the method is another check.
 fn needs_changes(probe: &Probe) -> Verdict {
     let switches = [("tools", "listChanged"), ("prompts", "listChanged"), ("resources", "listChanged")];
     let all = switches.into_iter().chain([("resources", "subscribe")]);

@@ -1,4 +1,4 @@
-//! What checks work with: a connection that they control, and what is known of the server.
+//! The tools of checks: a connection that they control, and the known facts of the server.
 
 mod observed;
 mod send;
@@ -57,7 +57,7 @@ pub(super) enum Mode {
     Mixed,
 }
 
-/// What is known of the server.
+/// The facts that are known of the server.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Facts {
     /// The result of `initialize`, if the server has sessions.
@@ -159,7 +159,7 @@ impl Probe {
         self.era
     }
 
-    /// Whether the server speaks both eras.
+    /// Returns whether the server speaks both eras.
     pub(super) const fn is_dual(&self) -> bool {
         self.facts.legacy.is_some() && self.facts.modern.is_some()
     }

@@ -124,7 +124,7 @@ impl Observed {
     }
 }
 
-/// Whether 2026-07-28 forbids an error code.
+/// Returns whether 2026-07-28 forbids an error code.
 fn is_reserved(code: i64) -> bool {
     matches!(code, -32002 | -32042) || (-32099..=-32020).contains(&code) && !matches!(code, -32022..=-32020)
 }

@@ -84,7 +84,7 @@ impl Reply {
     }
 }
 
-/// What bytes have caused that need not be a request.
+/// The response to bytes that need not be a request.
 #[derive(Debug, Default)]
 pub(in crate::check) struct Provoked {
     pub(in crate::check) messages: Vec<Value>,

@@ -1,4 +1,4 @@
-//! What checks found, as text, JSON, JUnit and a page.
+//! Reports of checks, as text, JSON, JUnit and a page.
 
 mod html;
 mod junit;
@@ -18,7 +18,7 @@ use crate::{error::Failed, rules, show, text};
 /// The outcomes, from the best to the worst.
 pub(super) const WORDS: [&str; 5] = ["passed", "not applicable", "not reachable", "warning", "failed"];
 
-/// What is reported.
+/// The content of a report.
 pub(super) struct Report<'a> {
     /// The side that is judged.
     pub(super) party: Party,
@@ -28,7 +28,7 @@ pub(super) struct Report<'a> {
     pub(super) identity: String,
     /// The revisions that were judged.
     pub(super) revisions: Vec<String>,
-    /// Why an era is not there.
+    /// The reason why each missing era is missing.
     pub(super) notes: &'a [String],
     pub(super) findings: &'a [Finding],
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::probe::{LEGACY, MODERN, NEWEST};
 
-/// What a server offers.
+/// The features that a server of a test offers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     /// Both eras, with all features.
@@ -62,7 +62,7 @@ impl Server {
         all
     }
 
-    /// Whether a message belongs to 2026-07-28.
+    /// Returns whether a message belongs to 2026-07-28.
     pub(super) fn is_modern(&self, message: &Value) -> bool {
         let has_claim = message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
         self.profile != Profile::LegacyOnly && (has_claim || !self.has_legacy())

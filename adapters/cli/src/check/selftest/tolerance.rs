@@ -100,7 +100,7 @@ thread_local! {
     static OPENED: Cell<i32> = const { Cell::new(0) };
 }
 
-/// The error comes after the response to the next request, after a log message, and with the id that the server has
+/// Sends the error after the response to the next request, after a log message, and with the id that the server has
 /// found in what is no JSON.
 #[test]
 fn errors_of_parsers_may_be_late_and_have_an_id() {

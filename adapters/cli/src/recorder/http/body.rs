@@ -40,7 +40,7 @@ pub(super) enum Chunk {
     Wrong(&'static str),
 }
 
-/// What follows the digits of a size in its line.
+/// The bytes after the digits of a size in its line.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum After {
     /// Nothing so far.
@@ -51,7 +51,7 @@ pub(super) enum After {
     Return,
 }
 
-/// What was read of a body.
+/// A part of a body that was read.
 #[derive(Debug, Default)]
 pub(super) struct Content {
     pub(super) data: Vec<u8>,
@@ -69,17 +69,17 @@ impl Framing {
         Self::Chunked(Chunk::size())
     }
 
-    /// Whether the body has ended.
+    /// Returns whether the body has ended.
     pub(super) const fn is_over(&self) -> bool {
         matches!(self, Self::Length(0) | Self::Chunked(Chunk::Over))
     }
 
-    /// Whether a part of the fields after the body may have been read, and not all of them.
+    /// Returns whether a part of the fields after the body may have been read, and not all of them.
     pub(super) const fn is_in_trailer(&self) -> bool {
         matches!(self, Self::Chunked(Chunk::Trailer { len: 1.., .. } | Chunk::Wrong(_)))
     }
 
-    /// Whether the next byte of a chunked body is the first one of a chunk.
+    /// Returns whether the next byte of a chunked body is the first one of a chunk.
     pub(super) const fn is_between(&self) -> bool {
         matches!(self, Self::Chunked(Chunk::Size { len: 0, .. }))
     }

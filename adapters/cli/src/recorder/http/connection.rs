@@ -49,7 +49,7 @@ struct State {
     /// When the last response had been written.
     last_end: Instant,
     requests_ended: bool,
-    /// Why the client sends no more, if it was the client that ended the requests.
+    /// The reason why the client sends no more, if it was the client that ended the requests.
     client_end: Option<String>,
     responses_ended: bool,
     /// Grows with each piece of a response.
@@ -82,14 +82,14 @@ impl State {
         (self.is_writing, self.last_end) = (false, Instant::now());
     }
 
-    /// Whether an exchange other than `own`, which the client has broken, is in progress. A response to `own` that has
-    /// begun counts, too.
+    /// Returns whether an exchange other than `own`, which the client has broken, is in progress. A response to `own`
+    /// that has begun counts, too.
     fn has_others(&self, own: Option<&Exchange>) -> bool {
         self.is_writing || self.pending.iter().any(|it| own.is_none_or(|own| !own.is_same(&it.exchange)))
     }
 }
 
-/// What both directions share.
+/// The state that both directions share.
 #[derive(Debug, Default)]
 struct Shared {
     state: Mutex<State>,
@@ -150,7 +150,7 @@ pub(super) fn forward(site: &Arc<Site>, number: u64, client: TcpStream) {
     requests.end(why);
 }
 
-/// Why the direction of the requests ends.
+/// The reason why the direction of the requests ends.
 enum Ended {
     /// The client has closed it.
     Closed,
@@ -359,7 +359,7 @@ impl Requests {
     }
 }
 
-/// Whether the connection is broken. The other errors are those of what was sent, or of a time.
+/// Returns whether the connection is broken. The other errors are those of what was sent, or of a time.
 fn is_gone(error: &io::Error) -> bool {
     !matches!(error.kind(), io::ErrorKind::TimedOut | io::ErrorKind::UnexpectedEof | io::ErrorKind::Other)
 }
@@ -502,7 +502,7 @@ impl Responses {
         }
     }
 
-    /// The response has ended. This is recorded before the client has all of it, because the client may close the
+    /// Ends the response. This is recorded before the client has all of it, because the client may close the
     /// connection then.
     fn finish(&self, body: &mut BodyRecorder) {
         body.end();

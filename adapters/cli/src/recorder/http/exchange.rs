@@ -136,7 +136,7 @@ pub(super) struct BodyRecorder {
 }
 
 impl BodyRecorder {
-    /// Whether the body is compressed and cannot be masked.
+    /// Returns whether the body is compressed and cannot be masked.
     pub(super) const fn is_omitted(&self) -> bool {
         matches!(self.masks, Masks::Omit)
     }

@@ -120,7 +120,7 @@ impl Head {
         value.split(';').next().unwrap_or_default().trim().to_owned()
     }
 
-    /// Whether the body is compressed, by its own coding or by one of the transfer.
+    /// Returns whether the body is compressed, by its own coding or by one of the transfer.
     pub(super) fn is_encoded(&self) -> bool {
         let codings = |name| self.all(name).flat_map(|(_, value)| value.split(|byte| *byte == b','));
         let is_plain = |coding: &[u8], also: &[u8]| {
@@ -251,7 +251,7 @@ impl Head {
     }
 }
 
-/// Whether a host, with or without a port, is one of this machine.
+/// Returns whether a host, with or without a port, is one of this machine.
 fn is_loopback(host: &str) -> bool {
     let bare = match host.strip_prefix('[') {
         Some(rest) => rest.split(']').next().unwrap_or_default(),

@@ -61,7 +61,7 @@ pub(super) struct Input<S> {
     most: Duration,
 }
 
-/// Why there is no head.
+/// The reason why there is no head.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) enum NoHead {
     /// The side closed the connection before it.
@@ -73,7 +73,7 @@ pub(super) enum NoHead {
     Gone(String),
 }
 
-/// Whether nothing arrived in time.
+/// Returns whether nothing arrived in time.
 fn is_timeout(error: &io::Error) -> bool {
     matches!(error.kind(), io::ErrorKind::WouldBlock | io::ErrorKind::TimedOut)
 }

@@ -40,7 +40,7 @@ const DESCRIPTORS: usize = 2;
 /// How long the listener waits after an error, such as too many open files.
 const PAUSE: Duration = Duration::from_millis(100);
 
-/// What is recorded, and where.
+/// The server to record, and the destination of the record.
 #[derive(Debug)]
 pub(crate) struct ListenOptions<'a> {
     /// The file.
@@ -59,7 +59,7 @@ pub(crate) struct ListenOptions<'a> {
     pub(crate) no_compression: bool,
 }
 
-/// What all connections share.
+/// The state that all connections share.
 struct Site {
     recorder: Arc<Recorder>,
     address: Address,
@@ -168,7 +168,7 @@ fn end_on_signals(file: &Arc<RecordFile>) -> Result<(), Failed> {
     Ok(())
 }
 
-/// The system ends the program.
+/// Does nothing: the system ends the program.
 #[cfg(not(unix))]
 fn end_on_signals(_: &Arc<RecordFile>) -> Result<(), Failed> {
     Ok(())

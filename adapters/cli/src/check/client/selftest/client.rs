@@ -10,7 +10,7 @@ use crate::check::{
     probe::{LEGACY, MODERN, NEWEST},
 };
 
-/// What a client is.
+/// The behaviour of a client of a test.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Profile {
     /// Both eras, with all capabilities.
@@ -460,7 +460,7 @@ impl Client {
         self.request(method, params);
     }
 
-    /// Whether a message is one of 2026-07-28.
+    /// Returns whether a message is one of 2026-07-28.
     pub(super) fn is_claim(message: &Value) -> bool {
         claim(message).is_some()
     }

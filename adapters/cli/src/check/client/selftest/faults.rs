@@ -12,7 +12,7 @@ pub(super) enum Place {
     Http,
 }
 
-/// What a client does wrong.
+/// A mistake of a client of a test.
 #[derive(Clone, Copy, Debug)]
 pub(super) enum Spoil {
     Nothing,
@@ -20,7 +20,7 @@ pub(super) enum Spoil {
     Out(fn(&mut Value)),
     /// A request over HTTP.
     Http(fn(&Value, &mut HttpRequest)),
-    /// What it does.
+    /// A mistake that the client itself makes, by name.
     Flag(&'static str),
 }
 
@@ -59,7 +59,7 @@ const fn web(check: &'static str, profile: Profile, change: fn(&Value, &mut Http
     fault(check, Http, profile, Spoil::Http(change))
 }
 
-/// Whether a message is the last call of the client.
+/// Returns whether a message is the last call of the client.
 fn is_last(message: &Value) -> bool {
     message["method"] == "completion/complete"
 }

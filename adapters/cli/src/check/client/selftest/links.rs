@@ -22,7 +22,7 @@ use crate::check::{
 /// How long the client waits for an answer before it cancels.
 const PATIENCE: Duration = Duration::from_secs(5);
 
-/// What both transports share: the time, and what has arrived.
+/// The time and the queue of arrivals, which both transports share.
 #[derive(Debug)]
 struct Clock {
     now: Instant,

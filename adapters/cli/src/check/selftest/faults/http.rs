@@ -17,7 +17,7 @@ fn body(request: &Request) -> Value {
     serde_json::from_slice(&request.body).unwrap_or_default()
 }
 
-/// Whether a request is one of 2026-07-28.
+/// Returns whether a request is one of 2026-07-28.
 fn is_modern(request: &Request) -> bool {
     header(&request.headers, "mcp-protocol-version") >= Some(MODERN)
 }

@@ -72,17 +72,17 @@ impl Fault {
     }
 }
 
-/// Whether a message is a request of 2026-07-28.
+/// Returns whether a message is a request of 2026-07-28.
 fn is_modern(message: &Value) -> bool {
     message["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some()
 }
 
-/// Whether a message is a request of a method in 2026-07-28.
+/// Returns whether a message is a request of a method in 2026-07-28.
 fn new(message: &Value, method: &str) -> bool {
     is_modern(message) && message["method"] == method
 }
 
-/// Whether a message is a request of a method in a session.
+/// Returns whether a message is a request of a method in a session.
 fn old(message: &Value, method: &str) -> bool {
     !is_modern(message) && message["method"] == method
 }
