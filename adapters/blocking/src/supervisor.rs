@@ -55,7 +55,7 @@ impl Supervisor {
     /// starts, and before that for the delay of the policy.
     ///
     /// # Errors
-    /// Why the server could not be started in the first place, or [`Error::GivenUp`].
+    /// The error of the first start, or [`Error::GivenUp`] if the policy allows no further one.
     pub fn client(&self) -> Result<Client, Error> {
         let start = || async {
             let options = self.clients.next_options(&self.options);

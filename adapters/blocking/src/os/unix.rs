@@ -1,4 +1,4 @@
-//! The same as in `windows`, with what Unix has.
+//! Pipes of child processes, and the standard input and output of this process, on Unix.
 
 use std::io;
 

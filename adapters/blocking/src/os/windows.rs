@@ -1,5 +1,5 @@
-//! The same as in `unix`, with what Windows has: pipes cannot be polled, so their reads and writes cannot be cancelled.
-//! Those of a child process end with its job object.
+//! Pipes of child processes, and the standard input and output of this process, on Windows. Pipes cannot be polled
+//! there, so their reads and writes cannot be cancelled. Those of a child process end with its job object.
 
 use std::io;
 

@@ -35,15 +35,17 @@ pub(super) struct LingeringClose<'a, T, M> {
     stream: T,
     timer: M,
     shutdown: &'a Shutdown,
-    /// The body of the last request was not read to its end.
+    /// Whether the body of the last request was not read to its end.
     unread: &'a AtomicBool,
-    over: Option<Pin<Box<dyn Sleep>>>,
-    left: usize,
+    /// The end of the time in which input is discarded, once the write direction is closed.
+    deadline: Option<Pin<Box<dyn Sleep>>>,
+    /// How many bytes may still be discarded.
+    budget: usize,
 }
 
 impl<'a, T, M> LingeringClose<'a, T, M> {
     pub(super) const fn new(stream: T, timer: M, shutdown: &'a Shutdown, unread: &'a AtomicBool) -> Self {
-        Self { stream, timer, shutdown, unread, over: None, left: MAX_DRAINED }
+        Self { stream, timer, shutdown, unread, deadline: None, budget: MAX_DRAINED }
     }
 }
 
@@ -83,25 +85,25 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, timer, shutdown, unread, over, left } = &mut *self;
-        let over = match over {
-            Some(over) => over,
+        let Self { stream, timer, shutdown, unread, deadline, budget } = &mut *self;
+        let deadline = match deadline {
+            Some(deadline) => deadline,
             None => {
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
                 if shutdown.is_stopped() {
                     return Poll::Ready(Ok(()));
                 }
                 if unread.load(Ordering::Relaxed) {
-                    *left = MAX_DRAINED_BODY;
+                    *budget = MAX_DRAINED_BODY;
                 }
-                over.insert(timer.sleep(DRAIN_TIMEOUT))
+                deadline.insert(timer.sleep(DRAIN_TIMEOUT))
             }
         };
         let mut bytes = [0; 4096];
-        while over.as_mut().poll(cx).is_pending() && *left > 0 {
+        while deadline.as_mut().poll(cx).is_pending() && *budget > 0 {
             let mut buf = ReadBuf::new(&mut bytes);
             match ready!(Pin::new(&mut *stream).poll_read(cx, buf.unfilled())) {
-                Ok(()) if !buf.filled().is_empty() => *left = left.saturating_sub(buf.filled().len()),
+                Ok(()) if !buf.filled().is_empty() => *budget = budget.saturating_sub(buf.filled().len()),
                 Ok(()) | Err(_) => break,
             }
         }

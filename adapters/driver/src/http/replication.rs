@@ -20,7 +20,7 @@ use mcp_proto::{
 };
 
 use crate::http::{
-    session::{HttpSession, Settled, SharedSession},
+    session::{HttpSession, SharedSession, StoredSettings},
     store::{self, Retention, SessionRecord, Store, scoped_message},
 };
 use crate::{
@@ -54,7 +54,7 @@ pub(super) struct SessionReplication {
     limits: Limits,
     writer: Arc<EventWriter>,
     /// The write locks of sessions whose records are being written.
-    noting: Mutex<BTreeMap<SessionId, SessionLock>>,
+    write_locks: Mutex<BTreeMap<SessionId, SessionLock>>,
 }
 
 impl SessionReplication {
@@ -64,31 +64,31 @@ impl SessionReplication {
         let retention = Retention { max_messages: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
         let writing = write(writer.clone(), store.clone(), retention);
         let (ttl, abandoned) = (limits.idle, limits.abandoned);
-        (Self { store, ttl, abandoned, limits: limits.clone(), writer, noting: Mutex::default() }, writing)
+        (Self { store, ttl, abandoned, limits: limits.clone(), writer, write_locks: Mutex::default() }, writing)
     }
 
     /// Makes a session write its messages to the event store as well.
-    pub(super) fn watch(&self, session: &mut Session, holder: &Holder) {
+    pub(super) fn store_messages(&self, session: &mut Session, holder: &Holder) {
         let Some(id) = session.id() else { return };
         let Limits { replay, replay_bytes, replay_time, .. } = self.limits;
-        let here = MemoryReplayBuffer::new(replay, replay_bytes, replay_time);
+        let memory = MemoryReplayBuffer::new(replay, replay_bytes, replay_time);
         let (writer, holder) = (self.writer.clone(), holder.clone());
-        let record = ReplayRecord { id: id.as_str().into(), here, writer, holder, latest: BTreeMap::new() };
+        let record = ReplayRecord { id: id.as_str().into(), memory, writer, holder, latest: BTreeMap::new() };
         session.share();
         session.set_replay(Box::new(record));
     }
 
     /// Returns how often a session in use is renewed in the store.
-    fn touch(&self) -> Duration {
+    fn renewal_interval(&self) -> Duration {
         (self.ttl / RENEWALS).min(MAX_RENEWAL_INTERVAL)
     }
 
     /// Writes the changes of a session to the store. The response to the request that caused them is held until then.
-    pub(super) async fn note(&self, session: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
+    pub(super) async fn store_changes(&self, session: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
         let Some(id) = lock(&session.state).binding.session.id().cloned() else { return Ok(()) };
         // Writes are serialized, since the last one wins.
         let _guard = self.lock_writes(&id).await;
-        let Some((settled, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
+        let Some((stored, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(record) => {
                 let holder = ConnectionHandle::holder(session);
@@ -96,20 +96,24 @@ impl SessionReplication {
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
-        lock(&session.state).binding.settled = Some(settled);
+        lock(&session.state).binding.stored = Some(stored);
         Ok(())
     }
 
     /// Waits for the write lock of a session.
     async fn lock_writes<'a>(&'a self, id: &'a SessionId) -> WriteGuard<'a> {
         let queue = {
-            let mut noting = lock(&self.noting);
-            let noted = noting.entry(id.clone()).or_default();
-            noted.users += 1;
-            noted.queue.clone()
+            let mut write_locks = lock(&self.write_locks);
+            let session_lock = write_locks.entry(id.clone()).or_default();
+            session_lock.users += 1;
+            session_lock.queue.clone()
         };
-        let mut guard = WriteGuard { noting: &self.noting, id, queue, is_taken: false };
-        let take = || lock(&self.noting).get_mut(id).is_some_and(|noted| !mem::replace(&mut noted.is_taken, true));
+        let mut guard = WriteGuard { write_locks: &self.write_locks, id, queue, is_taken: false };
+        let take = || {
+            lock(&self.write_locks)
+                .get_mut(id)
+                .is_some_and(|session_lock| !mem::replace(&mut session_lock.is_taken, true))
+        };
         guard.queue.acquire(|| take().then_some(())).await;
         guard.is_taken = true;
         guard
@@ -127,7 +131,7 @@ struct SessionLock {
 
 /// A task that waits for the write lock of a session or, with `is_taken`, holds it.
 struct WriteGuard<'a> {
-    noting: &'a Mutex<BTreeMap<SessionId, SessionLock>>,
+    write_locks: &'a Mutex<BTreeMap<SessionId, SessionLock>>,
     id: &'a SessionId,
     queue: Arc<WaitQueue>,
     is_taken: bool,
@@ -135,11 +139,11 @@ struct WriteGuard<'a> {
 
 impl Drop for WriteGuard<'_> {
     fn drop(&mut self) {
-        if let Entry::Occupied(mut noted) = lock(self.noting).entry(self.id.clone()) {
-            noted.get_mut().users -= 1;
-            noted.get_mut().is_taken &= !self.is_taken;
-            if noted.get().users == 0 {
-                noted.remove();
+        if let Entry::Occupied(mut session_lock) = lock(self.write_locks).entry(self.id.clone()) {
+            session_lock.get_mut().users -= 1;
+            session_lock.get_mut().is_taken &= !self.is_taken;
+            if session_lock.get().users == 0 {
+                session_lock.remove();
             }
         }
         if self.is_taken {
@@ -162,21 +166,21 @@ enum Change {
 
 impl HttpSession {
     /// Returns the changes since the last write, and the state after the next one.
-    fn change(&self, principal: Option<&Principal>) -> Option<(Settled, Change)> {
-        let settled = self.session.mutable_state()?;
-        let change = match self.settled {
-            Some(before) if before == settled => return None,
-            Some(_) => Change::Settings(store::settings(settled.0, settled.1)),
+    fn change(&self, principal: Option<&Principal>) -> Option<(StoredSettings, Change)> {
+        let stored = self.session.mutable_state()?;
+        let change = match self.stored {
+            Some(before) if before == stored => return None,
+            Some(_) => Change::Settings(store::settings(stored.0, stored.1)),
             None => Change::Begun(store::record(principal.map(|it| &*it.id), &self.session.snapshot()?)),
         };
-        Some((settled, change))
+        Some((stored, change))
     }
 
     /// Applies the state that another process has written, unless this process has changes that are not written yet.
     pub(super) fn apply_snapshot(&mut self, now: Timestamp, snapshot: &SessionSnapshot) {
-        if self.settled == self.session.mutable_state() {
+        if self.stored == self.session.mutable_state() {
             self.session.apply_snapshot(now, snapshot);
-            self.settled = self.session.mutable_state();
+            self.stored = self.session.mutable_state();
         }
     }
 }
@@ -206,7 +210,7 @@ struct QueuedEvent {
 }
 
 impl EventWriter {
-    fn note(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
+    fn enqueue(&self, holder: &Holder, id: &Arc<str>, (stream, seq): (u64, u64), message: Option<&[u8]>) {
         let Some(permit) = self.quota.take(holder, size_of::<QueuedEvent>() + message.map_or(0, <[u8]>::len)) else {
             return;
         };
@@ -240,7 +244,7 @@ async fn write(writer: Arc<EventWriter>, store: Store, retention: Retention) {
 #[derive(Debug)]
 struct ReplayRecord {
     id: Arc<str>,
-    here: MemoryReplayBuffer,
+    memory: MemoryReplayBuffer,
     writer: Arc<EventWriter>,
     holder: Holder,
     /// The sequence number of the last message of each stream that is neither done nor removed.
@@ -253,15 +257,15 @@ impl ReplayBuffer for ReplayRecord {
     }
 
     fn keep_scoped(&mut self, now: Timestamp, stream: u64, seq: u64, message: &[u8], scopes: &[String]) {
-        self.here.keep(now, stream, seq, message);
+        self.memory.keep(now, stream, seq, message);
         self.latest.insert(stream, seq);
         let message = scoped_message::pack(message, scopes);
-        self.writer.note(&self.holder, &self.id, (stream, seq), Some(&message));
+        self.writer.enqueue(&self.holder, &self.id, (stream, seq), Some(&message));
     }
 
     fn done(&mut self, stream: u64) {
         let last = self.latest.remove(&stream).unwrap_or(0);
-        self.writer.note(&self.holder, &self.id, (stream, last), None);
+        self.writer.enqueue(&self.holder, &self.id, (stream, last), None);
     }
 
     fn forget(&mut self, stream: u64) {
@@ -269,27 +273,27 @@ impl ReplayBuffer for ReplayRecord {
     }
 
     fn after(&self, stream: u64, seq: u64, each: &mut dyn FnMut(u64, &[u8])) {
-        self.here.after(stream, seq, each);
+        self.memory.after(stream, seq, each);
     }
 
     fn has(&self, stream: u64) -> bool {
-        self.here.has(stream)
+        self.memory.has(stream)
     }
 
     fn received(&mut self, stream: u64, seq: u64) {
-        self.here.received(stream, seq);
+        self.memory.received(stream, seq);
     }
 
     fn expiry(&self) -> Option<Timestamp> {
-        self.here.expiry()
+        self.memory.expiry()
     }
 
     fn expire(&mut self, now: Timestamp) {
-        self.here.expire(now);
+        self.memory.expire(now);
     }
 
     fn usage(&self) -> (usize, usize) {
-        self.here.usage()
+        self.memory.usage()
     }
 }
 
@@ -303,17 +307,17 @@ pub(super) struct ReplicationIo {
 struct SessionReplicator {
     replication: Arc<SessionReplication>,
     id: SessionId,
-    following: Vec<(ReplayRequest, Deferred<io::Result<ReplayChunk>>)>,
+    fetches: Vec<(ReplayRequest, Deferred<io::Result<ReplayChunk>>)>,
     /// The pending renewal of the session in the store.
-    touching: Option<Deferred<io::Result<Option<SessionRecord>>>>,
-    touch_at: Timestamp,
+    renewal: Option<Deferred<io::Result<Option<SessionRecord>>>>,
+    renew_at: Timestamp,
 }
 
 impl ReplicationIo {
     pub(super) fn new(replication: Option<&Arc<SessionReplication>>, id: Option<&SessionId>, now: Timestamp) -> Self {
         let shared = replication.zip(id).map(|(replication, id)| {
-            let (replication, id, touch_at) = (replication.clone(), id.clone(), now + replication.touch());
-            Box::new(SessionReplicator { replication, id, following: Vec::new(), touching: None, touch_at })
+            let (replication, id, renew_at) = (replication.clone(), id.clone(), now + replication.renewal_interval());
+            Box::new(SessionReplicator { replication, id, fetches: Vec::new(), renewal: None, renew_at })
         });
         Self { shared }
     }
@@ -328,7 +332,7 @@ impl TransportIo<ServerRole, HttpSession> for ReplicationIo {
     ) -> bool {
         self.shared.as_mut().is_some_and(|shared| {
             let fetched = shared.fetch(dispatcher, cx);
-            shared.touch(dispatcher, cx) || fetched
+            shared.renew(dispatcher, cx) || fetched
         })
     }
 }
@@ -343,9 +347,9 @@ impl SessionReplicator {
             let Some(fetch) = fetch else { break };
             moved = true;
             let found = self.replication.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
-            self.following.push((fetch, found));
+            self.fetches.push((fetch, found));
         }
-        self.following.retain_mut(|(fetch, found)| {
+        self.fetches.retain_mut(|(fetch, found)| {
             let exchange = fetch.exchange;
             let Poll::Ready(mut found) = Pin::new(found).poll(cx) else {
                 return lock(&shared.state).binding.session.follows(exchange);
@@ -362,18 +366,17 @@ impl SessionReplicator {
 
     /// Renews a session with open streams in the store, since it is in use even without requests. Returns whether a
     /// renewal has ended.
-    fn touch(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
+    fn renew(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let now = shared.now();
-        if self.touching.is_none() && self.touch_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0
-        {
-            self.touch_at = now + self.replication.touch();
-            self.touching = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.ttl));
+        if self.renewal.is_none() && self.renew_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0 {
+            self.renew_at = now + self.replication.renewal_interval();
+            self.renewal = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.ttl));
         }
-        let Some(Poll::Ready(found)) = self.touching.as_mut().map(|touching| Pin::new(touching).poll(cx)) else {
+        let Some(Poll::Ready(found)) = self.renewal.as_mut().map(|renewal| Pin::new(renewal).poll(cx)) else {
             return false;
         };
-        self.touching = None;
+        self.renewal = None;
         if matches!(found, Ok(None)) {
             // Another process has ended the session.
             shared.update(|binding, now| binding.session.close(now));
@@ -401,9 +404,9 @@ mod tests {
     #[test]
     fn ended_streams_leave_no_replay_state() {
         let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(MAX_UNWRITTEN) });
-        let here = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
+        let memory = MemoryReplayBuffer::new(1, 1, Duration::ZERO);
         let (id, holder) = ("a".into(), Holder::Unknown);
-        let mut record = ReplayRecord { id, here, writer, holder, latest: BTreeMap::new() };
+        let mut record = ReplayRecord { id, memory, writer, holder, latest: BTreeMap::new() };
         for stream in 1..100 {
             record.keep(Timestamp::ZERO, stream, 1, b"x");
             if stream % 2 == 0 { record.done(stream) } else { record.forget(stream) }
@@ -448,6 +451,6 @@ mod tests {
         drop(guard);
         let Poll::Ready(guard) = fourth.as_mut().poll(&mut cx) else { panic!("it is its turn") };
         drop(guard);
-        assert!(lock(&replication.noting).is_empty());
+        assert!(lock(&replication.write_locks).is_empty());
     }
 }

@@ -205,13 +205,13 @@ impl<R: Runtime> HttpServer<R> {
         request.drop_body();
         let head = response.head().await;
         if let Some(replication) = &self.0.replication {
-            let noted = match request.ends() {
+            let stored = match request.ends() {
                 Some(id) => replication.store.sessions.end(id.as_str()).await,
-                None => replication.note(&response.session, request.principal().map(|it| &**it)).await,
+                None => replication.store_changes(&response.session, request.principal().map(|it| &**it)).await,
             };
-            if let Err(error) = noted {
+            if let Err(error) = stored {
                 self.0.discard_session(&response.session);
-                return Err(not_noted(&error));
+                return Err(not_stored(&error));
             }
         }
         Ok((head, response))
@@ -286,7 +286,7 @@ impl<R: Runtime> HttpServer<R> {
 
 impl<R: Runtime> Inner<R> {
     fn new_session(&self, mut session: Session, holder: &Holder) -> Arc<SharedSession> {
-        self.replication.iter().for_each(|replication| replication.watch(&mut session, holder));
+        self.replication.iter().for_each(|replication| replication.store_messages(&mut session, holder));
         let held = ClientUsage::new(self.shares.clone(), holder.clone());
         let binding = HttpSession::new(session, held, self.protection.clone());
         SharedConnection::since(self.sessions.epoch, binding, &self.options)
@@ -295,7 +295,7 @@ impl<R: Runtime> Inner<R> {
     /// Ends a new session that could not be written to the store. Its client gets no response that contains its id.
     fn discard_session(&self, session: &Arc<SharedSession>) {
         let state = lock(&session.state);
-        let begun = state.binding.settled.is_none();
+        let begun = state.binding.stored.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
         let forgotten = lock(&self.sessions.endpoint).remove_if(&id, |it| Arc::ptr_eq(it, session));
@@ -343,7 +343,7 @@ impl<R: Runtime> Inner<R> {
         evict(take_evicted);
         let (session, is_new) = adopted?;
         if is_new {
-            session.update(|binding, _| binding.settled = binding.session.mutable_state());
+            session.update(|binding, _| binding.stored = binding.session.mutable_state());
             self.run(self.event_loop(&session), &session);
         }
         Ok(())
@@ -559,7 +559,7 @@ fn again_later(why: &str) -> Box<HttpResponse> {
 }
 
 /// Creates the response to a request whose changes could not be written to the store.
-fn not_noted(error: &io::Error) -> Box<HttpResponse> {
+fn not_stored(error: &io::Error) -> Box<HttpResponse> {
     match error.kind() {
         io::ErrorKind::FileTooLarge => refusal(StatusCode::PAYLOAD_TOO_LARGE, "The client information is too large"),
         io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),

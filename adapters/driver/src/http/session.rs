@@ -30,7 +30,7 @@ use mcp_service::driver_api::Application;
 use mcp_service::driver_api::Holder;
 
 /// The state of a session that was last written to the store.
-pub(super) type Settled = (bool, Option<LoggingLevel>);
+pub(super) type StoredSettings = (bool, Option<LoggingLevel>);
 
 /// A session, and the wakers of the tasks that write its responses.
 pub(super) struct HttpSession {
@@ -39,7 +39,7 @@ pub(super) struct HttpSession {
     /// The application of the session, while its event loop runs.
     pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
-    pub(super) settled: Option<Settled>,
+    pub(super) stored: Option<StoredSettings>,
     /// Its part of the quotas of its client.
     held: ClientUsage,
     protection: Protection,
@@ -50,7 +50,7 @@ pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl HttpSession {
     pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
-        Self { session, readers: BTreeMap::new(), application: None, settled: None, held, protection }
+        Self { session, readers: BTreeMap::new(), application: None, stored: None, held, protection }
     }
 
     /// Refuses a request that resumes a stream without the scopes that the stream needs.

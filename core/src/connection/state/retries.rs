@@ -136,7 +136,7 @@ impl Retries {
     }
 
     pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: MetaOptions) {
-        let retry = RetainedCall {
+        let retained = RetainedCall {
             method,
             params,
             extra,
@@ -147,31 +147,31 @@ impl Retries {
             renegotiated: false,
             due: None,
         };
-        self.bytes += retry.weight();
-        self.calls.insert(call, retry);
+        self.bytes += retained.weight();
+        self.calls.insert(call, retained);
     }
 
     pub(crate) fn end(&mut self, call: CallId) {
-        let Some(retry) = self.calls.remove(&call) else { return };
-        self.bytes -= retry.weight();
-        if let Some(due) = retry.due {
+        let Some(retained) = self.calls.remove(&call) else { return };
+        self.bytes -= retained.weight();
+        if let Some(due) = retained.due {
             self.due.remove(&(due, call));
         }
         self.deferred.take_if(|(deferred, _)| *deferred == call);
-        if let Some(poller) = retry.poller {
+        if let Some(poller) = retained.poller {
             self.tasks.remove(&(poller.task().to_string(), call));
         }
-        self.recycle(retry.params);
+        self.recycle(retained.params);
     }
 
     /// Records that a call has become a task, and drops its params, which are not needed any more.
     pub(crate) fn add_poller(&mut self, call: CallId, poller: Box<TaskPoller>) {
         self.tasks.insert((poller.task().to_string(), call));
-        let params = self.change(call, |retry| {
-            retry.poller = Some(poller);
+        let params = self.change(call, |retained| {
+            retained.poller = Some(poller);
             // Requests about a task do not request log messages.
-            retry.extra.level = None;
-            core::mem::take(&mut retry.params)
+            retained.extra.level = None;
+            core::mem::take(&mut retained.params)
         });
         self.recycle(params.unwrap_or_default());
     }
@@ -184,7 +184,7 @@ impl Retries {
 
     /// Returns whether the engine polls the task if the call becomes one.
     pub(crate) fn follows_tasks(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(|retry| retry.extra.follow_task)
+        self.calls.get(&call).is_some_and(|retained| retained.extra.follow_task)
     }
 
     #[cfg(feature = "http")]
@@ -198,17 +198,17 @@ impl Retries {
 
     /// Changes a retained request and updates the byte count. All changes that affect the weight go through here.
     pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut RetainedCall) -> R) -> Option<R> {
-        let retry = self.calls.get_mut(&call)?;
-        self.bytes -= retry.weight();
-        let result = f(retry);
-        self.bytes += retry.weight();
+        let retained = self.calls.get_mut(&call)?;
+        self.bytes -= retained.weight();
+        let result = f(retained);
+        self.bytes += retained.weight();
         Some(result)
     }
 
     /// Marks the results of requests in flight as not cacheable, since the principal of the client has changed.
     pub(crate) fn forbid_caching(&mut self) {
-        for retry in self.calls.values_mut() {
-            if let Some((generation, _)) = &mut retry.cacheable {
+        for retained in self.calls.values_mut() {
+            if let Some((generation, _)) = &mut retained.cacheable {
                 *generation = Generation::STALE;
             }
         }
@@ -231,9 +231,9 @@ impl Retries {
     }
 
     /// Schedules a call to be sent again at this time.
-    pub(crate) fn wait(&mut self, call: CallId, until: Timestamp) {
-        let Some(retry) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = retry.due.replace(until) {
+    pub(crate) fn schedule(&mut self, call: CallId, until: Timestamp) {
+        let Some(retained) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = retained.due.replace(until) {
             self.due.remove(&(due, call));
         }
         self.due.insert((until, call));
@@ -249,9 +249,9 @@ impl Retries {
     }
 
     /// Removes the due time of a call that is sent again now.
-    pub(crate) fn wait_no_longer(&mut self, call: CallId) {
-        let Some(retry) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = retry.due.take() {
+    pub(crate) fn unschedule(&mut self, call: CallId) {
+        let Some(retained) = self.calls.get_mut(&call) else { return };
+        if let Some(due) = retained.due.take() {
             self.due.remove(&(due, call));
         }
     }
@@ -264,8 +264,8 @@ impl Retries {
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
         let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.pop_first();
-        if let Some(retry) = self.calls.get_mut(&call) {
-            retry.due = None;
+        if let Some(retained) = self.calls.get_mut(&call) {
+            retained.due = None;
         }
         Some(call)
     }

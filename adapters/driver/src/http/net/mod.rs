@@ -1,4 +1,4 @@
-//! HTTP/1.1 over the sockets of a runtime, on hyper: a listener for services, and a connector for hosts.
+//! HTTP/1.1 over the sockets of a runtime, on hyper: a listener for servers, and a connector for clients.
 
 #[cfg(feature = "auth")]
 mod auth_transport;

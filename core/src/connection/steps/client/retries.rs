@@ -24,7 +24,7 @@ impl Engine {
         self.calls.suspend(self.clock, call);
         match self.settings().backoff.delay(n) {
             pause if pause.is_zero() => self.resend(call),
-            pause => self.retries.wait(call, self.clock + pause),
+            pause => self.retries.schedule(call, self.clock + pause),
         }
     }
 
@@ -44,7 +44,7 @@ impl Engine {
         let (wire, max_len) = (self.calls.next_id(), self.limits().frame_bytes);
         let progress = self.calls.get(call).is_some_and(|call| call.progress);
         let mut params = self.retries.buffer();
-        self.retries.wait_no_longer(call);
+        self.retries.unschedule(call);
         let Some((method, extra)) = self.retries.change(call, |retry| {
             if let Some(poller) = &mut retry.poller {
                 return (poller.write(&mut params).into(), retry.extra.clone());

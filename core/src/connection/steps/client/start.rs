@@ -25,8 +25,9 @@ impl Engine {
 
     /// Decides, when the connection closes during the opening, whether and how to start the server again.
     pub(crate) fn note_exit(&mut self, reason: &CloseReason) {
-        let left = matches!(reason, CloseReason::Eof | CloseReason::ConnectionLost | CloseReason::TransportError(_));
-        if self.phase != Phase::Opening || !left {
+        let has_exited =
+            matches!(reason, CloseReason::Eof | CloseReason::ConnectionLost | CloseReason::TransportError(_));
+        if self.phase != Phase::Opening || !has_exited {
             return;
         }
         let versions = self.settings().versions;

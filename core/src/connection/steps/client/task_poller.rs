@@ -229,7 +229,7 @@ impl Engine {
             return self.resend(call);
         }
         pause = pause.max(backoff.delay(poller.failures));
-        self.retries.wait(call, self.clock + pause);
+        self.retries.schedule(call, self.clock + pause);
     }
 
     /// Hands the new input requests of a task to the application.
