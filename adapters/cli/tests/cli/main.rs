@@ -155,6 +155,7 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
         listen::ends::trailers_are_masked_and_forwarded_as_a_whole,
     ),
     ("listen::addresses_are_masked_in_any_order_of_fields", listen::ends::addresses_are_masked_in_any_order_of_fields),
+    ("listen::secrets_in_streams_of_posts_are_masked", listen::ends::secrets_in_streams_of_posts_are_masked),
     (
         "listen::codings_of_the_transfer_are_not_recorded_with_masks",
         listen::ends::codings_of_the_transfer_are_not_recorded_with_masks,

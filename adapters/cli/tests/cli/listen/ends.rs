@@ -87,6 +87,30 @@ pub(crate) fn addresses_are_masked_in_any_order_of_fields() {
     assert!(!record.contains("canary") && record.contains("/m?s=id-1"), "{record}");
 }
 
+pub(crate) fn secrets_in_streams_of_posts_are_masked() {
+    let folder = Folder::new("listen-posts");
+    let file = folder.file("a.jsonl");
+    let (server, url) = Server::start();
+    let recorder = Listening::start(&file, &url, &[]);
+    for (number, end) in ["\r", "\n", "\r\n"].into_iter().enumerate() {
+        let mut client = recorder.connect();
+        let post = "POST /mcp HTTP/1.1\r\nHost: localhost\r\nContent-Length: 2\r\n\r\n{}";
+        client.write_all(post.as_bytes()).expect("it is read");
+        let mut at_server = server.accept();
+        head(&mut at_server);
+        // A quote in a comment, and JSON in several lines with fields between them.
+        let stream =
+            ": 5\" wide\n\ndata: {\"token\":\"canary\"}\n\ndata: {\"token\":\nid: 7\n: \"\ndata: \"canary\"}\n\n"
+                .replace('\n', end);
+        let answer = format!("HTTP/1.1 200 OK\r\nContent-Type: text/event-stream\r\n\r\n{stream}");
+        drip(&at_server, &answer);
+        at_server.shutdown(Shutdown::Write).expect("it is open");
+        assert_eq!(rest(&mut client), answer, "what is forwarded is not masked");
+        let recorded = String::from_utf8(part(&file, number as u64 + 1, "response-body")).expect("text");
+        assert_eq!(recorded, stream.replace("canary", "***"));
+    }
+}
+
 pub(crate) fn codings_of_the_transfer_are_not_recorded_with_masks() {
     let folder = Folder::new("listen-transfer");
     let file = folder.file("a.jsonl");
