@@ -59,11 +59,6 @@ fn plain(stage: &mut Stage) -> Verdict {
                 if message.is_request() && claim(&message.value).is_some() {
                     *stage.facts.repeats.entry(digest(&message)).or_default() += 1;
                 }
-                // Calls that do not wait for the list of the tools come before its answer.
-                if stage.era == Era::Modern && message.method() == "tools/list" {
-                    stage.settle()?;
-                    stage.facts.calls_blindly |= stage.calls.iter().any(|method| method == "tools/call");
-                }
                 stage.serve(&message);
             }
             Step::Get(request) => stage.serve_get(&request),

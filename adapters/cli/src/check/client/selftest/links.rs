@@ -225,6 +225,14 @@ impl Web {
         self.arrivals.push_back(Arrival::Request(request));
     }
 
+    /// Sends what another client of the program may send before it has a session.
+    fn probe(&mut self, ping: &Value) {
+        let (session, version) = (self.session.take(), self.client.version.take());
+        self.push("POST", ping, &[]);
+        self.push("GET", &Value::Null, &[]);
+        (self.session, self.client.version) = (session, version);
+    }
+
     fn flush(&mut self) {
         self.clock.came = self.clock.now;
         while let Some(mut message) = self.client.out.pop_front() {
@@ -235,6 +243,10 @@ impl Web {
                 message = json!([text]);
             }
             let opens = message["method"] == "notifications/initialized" && !self.client.is_modern();
+            if message["method"] == "ping" {
+                self.probe(&message);
+                continue;
+            }
             self.push("POST", &message, &[]);
             if opens && !self.has_get {
                 self.has_get = true;
