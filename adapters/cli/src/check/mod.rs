@@ -57,7 +57,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
             .map(|()| ExitCode::SUCCESS);
     }
     for name in &options.only {
-        let is_named = |check: &&definition::Check| check.id == name || check.rules.contains(&name.as_str());
+        let is_named = |check: &&definition::Check| check.has_name(name);
         if !catalogue::checks().any(|check| is_named(&check)) {
             return Err(Failed::usage(format!("there is no check `{name}`: --list has all")));
         }
