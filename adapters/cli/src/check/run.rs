@@ -74,6 +74,7 @@ fn discover(probe: &mut Probe) -> Verdict {
         probe.facts.modern = Some(reply.message["result"].clone());
         return Ok(());
     }
+    probe.facts.is_unauthorized |= reply.status == Some(401);
     let status = reply.status.map(|status| format!(" (status {status})")).unwrap_or_default();
     not_applicable(format!("server/discover{status}: {}", brief(&reply.message)))
 }
@@ -85,6 +86,7 @@ fn initialize(probe: &mut Probe) -> Verdict {
         probe.facts.legacy = Some(reply.message["result"].clone());
         return Ok(());
     }
+    probe.facts.is_unauthorized |= reply.status == Some(401);
     let status = reply.status.map(|status| format!(" (status {status})")).unwrap_or_default();
     not_applicable(format!("initialize{status}: {}", brief(&reply.message)))
 }

@@ -117,6 +117,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::other_commands_never_ask_the_user", sign_in::other_commands_never_ask_the_user),
     #[cfg(unix)]
+    ("sign_in::checks_use_stored_tokens", sign_in::checks_use_stored_tokens),
+    #[cfg(unix)]
     (
         "sign_in::servers_that_fail_after_the_sign_in_are_reported",
         sign_in::servers_that_fail_after_the_sign_in_are_reported,
