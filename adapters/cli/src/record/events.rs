@@ -57,8 +57,8 @@ enum Place {
     Other,
 }
 
-/// Masks a stream as it passes by. The data of an event are one text, whatever is between its lines. Where addresses may
-/// be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them.
+/// Masks a stream as it passes by. The data of an event are one text, whatever is between its lines. Where addresses
+/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them.
 #[derive(Debug)]
 pub(crate) struct EventsMasker {
     names: Pseudonyms,
@@ -79,7 +79,8 @@ pub(crate) struct EventsMasker {
 }
 
 impl EventsMasker {
-    /// Creates a masker. `has_addresses`: an event may be an `endpoint`. Its address is recorded when its line has ended.
+    /// Creates a masker. `has_addresses`: an event may be an `endpoint`. Its address is recorded when its line has
+    /// ended.
     pub(crate) fn new(names: Pseudonyms, has_addresses: bool) -> Self {
         Self {
             address: UrlMasker::new(names.clone()),

@@ -1,5 +1,5 @@
-//! What a check of a client is: a row of the catalogue. `needs` is what the client has to do: a method, or the name of a
-//! situation.
+//! What a check of a client is: a row of the catalogue. `needs` is what the client has to do: a method, or the name of
+//! a situation.
 
 use super::stage::Stage;
 use crate::check::definition::Definition;

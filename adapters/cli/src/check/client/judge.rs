@@ -405,8 +405,8 @@ impl Stage {
         }
     }
 
-    /// Judges the header of the argument `message` of the tool `echo`. A call without it may be that of another client of
-    /// the program, which has not listed the tools.
+    /// Judges the header of the argument `message` of the tool `echo`. A call without it may be that of another client
+    /// of the program, which has not listed the tools.
     fn judge_param(&mut self, message: &Message, shown: &str) {
         let params = &message.value["params"];
         let Some(given) = header(&message.headers, "mcp-param-message") else { return };
