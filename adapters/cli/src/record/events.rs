@@ -279,6 +279,8 @@ mod tests {
             ),
             ("data: {\"a\":\"token=\\\ndata: canary\"}\n\n", "data: {\"a\":\"token=***\ndata: \"}\n\n"),
             ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: }\n\n"),
+            // A list that begins in a comment does not go on in the next line.
+            (": token: [\ndata: {\"a\":1}\n\n", ": token: [\ndata: {\"a\":1}\n\n"),
             // Lines that are no JSON, and secrets that are no data.
             (
                 "event: log\ndata: a \"b\ndata: {\"token\":\"canary\"}\n\n",
