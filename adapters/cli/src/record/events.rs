@@ -33,9 +33,9 @@ impl Word {
 /// The syntax of the data of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
-    /// JSON, whose texts may go on in the next line.
-    Json,
-    /// Lines of another kind.
+    /// An object in JSON, whose texts may go on in the next line.
+    Object,
+    /// Another value in JSON, or lines of another kind.
     Lines,
     /// What may be an address.
     Address,
@@ -134,7 +134,7 @@ impl EventsMasker {
             }
             Place::Name(_) | Place::Other => self.line.end_line(out),
             Place::Colon | Place::Blanks => {}
-            Place::Data(Syntax::Json) => self.data.join_line(out),
+            Place::Data(Syntax::Object) => self.data.join_line(out),
             Place::Data(Syntax::Lines) => self.data.end_line(out),
             Place::Data(Syntax::Address) => self.address.end(out),
         }
@@ -184,8 +184,8 @@ impl EventsMasker {
         }
         let is_address = self.has_addresses && self.is_endpoint != Some(false);
         let syntax = *self.syntax.get_or_insert(match byte {
-            b'{' => Syntax::Json,
-            b'[' | b'"' if self.is_endpoint != Some(true) => Syntax::Json,
+            b'{' => Syntax::Object,
+            b'[' | b'"' if self.is_endpoint != Some(true) => Syntax::Lines,
             _ if is_address => Syntax::Address,
             _ => Syntax::Lines,
         });
@@ -196,7 +196,7 @@ impl EventsMasker {
 
     fn take_data(&mut self, syntax: Syntax, byte: u8, out: &mut Vec<u8>) {
         match syntax {
-            Syntax::Json | Syntax::Lines => self.data.mask(&[byte], out),
+            Syntax::Object | Syntax::Lines => self.data.mask(&[byte], out),
             Syntax::Address => self.address.mask(&[byte], out),
         }
     }
@@ -281,7 +281,9 @@ mod tests {
             ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: }\n\n"),
             // A list that begins in a comment does not go on in the next line.
             (": token: [\ndata: {\"a\":1}\n\n", ": token: [\ndata: {\"a\":1}\n\n"),
+            ("data: [{\"token\":\n: \"\ndata: \"canary\"}]\n\n", "data: [{\"token\":\n: \"\ndata: \"***\"}]\n\n"),
             // Lines that are no JSON, and secrets that are no data.
+            ("data: [log] a \"b\ndata: {\"token\":\"canary\"}\n\n", "data: [log] a \"b\ndata: {\"token\":\"***\"}\n\n"),
             (
                 "event: log\ndata: a \"b\ndata: {\"token\":\"canary\"}\n\n",
                 "event: log\ndata: a \"b\ndata: {\"token\":\"***\"}\n\n",
