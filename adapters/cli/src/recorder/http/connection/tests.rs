@@ -7,19 +7,12 @@ use crate::{
     record::Header,
     recorder::{
         file::RecordFile,
-        http::{exchange::Recorder, server::Address},
+        http::{exchange::Recorder, pair, server::Address},
     },
 };
 
 /// How long a test waits.
 const WAIT: Duration = Duration::from_secs(60);
-
-/// Returns both ends of a connection.
-fn pair() -> (TcpStream, TcpStream) {
-    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-    let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
-    (client, listener.accept().expect("a connection").0)
-}
 
 /// Returns a site whose record is at a path, and the server.
 fn site(path: &std::path::Path) -> (Site, TcpListener) {
