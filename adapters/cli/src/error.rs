@@ -61,10 +61,13 @@ impl Failed {
     }
 
     /// Adds how to get credentials, if the server wants some.
-    fn with_hint(mut self, failure: &Failure) -> Self {
-        if matches!(failure, Failure::Status { status: 401, .. }) {
-            self.why.push_str("; `mcp login` signs in, and --bearer sends a token");
-        }
+    fn with_hint(self, failure: &Failure) -> Self {
+        if matches!(failure, Failure::Status { status: 401, .. }) { self.unauthorized() } else { self }
+    }
+
+    /// Adds how to get credentials, which the server wants.
+    pub(crate) fn unauthorized(mut self) -> Self {
+        self.why.push_str("; `mcp login` signs in, and --bearer sends a token");
         self
     }
 

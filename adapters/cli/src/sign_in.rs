@@ -13,11 +13,11 @@ use std::{
     },
 };
 
-use http::header::AUTHORIZATION;
+use http::{Request, header::AUTHORIZATION};
 use mcp_blocking::{
     Client, Error,
     http::{
-        ClientOptions, Connector, OAuth,
+        AuthProvider, ClientOptions, Connector, OAuth,
         auth::{
             Browser, ClientIdentity, Loopback, Redirects, Registration, Scopes, Secret, Settings, TokenStore, Url,
             UserAgent,
@@ -69,6 +69,44 @@ impl Credentials {
             Self::Stored(provider) => connector.auth(provider.clone()),
         };
         connector.connect(host)
+    }
+}
+
+/// The stored tokens of a server, for a command that writes its own requests.
+pub(crate) struct SignIn {
+    provider: OAuth,
+    address: Box<ClientOptions>,
+    host: Host,
+    was_renewed: bool,
+}
+
+impl SignIn {
+    /// Returns the stored tokens for a target, if there are some, and no credentials are given.
+    pub(crate) fn of(target: &str, options: &ConnectionOptions) -> Result<Option<Self>, Failed> {
+        let Target::Http { address, credentials: Credentials::Stored(provider) } = Target::parse(target, options)?
+        else {
+            return Ok(None);
+        };
+        Ok(Some(Self { provider, address, host: host::host(options, None)?, was_renewed: false }))
+    }
+
+    /// Returns the value of the header `Authorization`. A token that is about to expire is refreshed.
+    pub(crate) fn authorization(&self) -> io::Result<Option<String>> {
+        let mut request = Request::new(Arc::default());
+        *request.uri_mut() = self.address.url.clone();
+        block_on(self.provider.authorize(&mut request))?;
+        let value = request.headers().get(AUTHORIZATION).map(|value| value.to_str().map(str::to_owned));
+        value.transpose().map_err(io::Error::other)
+    }
+
+    /// Refreshes a token that the server has refused, as another command does: by a connection. Returns whether the
+    /// server accepts it then. This is tried once.
+    pub(crate) fn renew(&mut self) -> bool {
+        if std::mem::replace(&mut self.was_renewed, true) {
+            return false;
+        }
+        let connector = Connector::with_client_options((*self.address).clone()).auth(self.provider.clone());
+        connector.connect(&self.host).is_ok_and(|client| use_credentials(&client).is_ok())
     }
 }
 

@@ -40,18 +40,27 @@ pub(super) struct Row {
     pub(super) is_hostile: bool,
 }
 
-/// A row of the catalogue.
-#[derive(Debug)]
-pub(super) struct Check {
+/// A row of the catalogue, whose check is run with an `S`.
+pub(super) struct Definition<S> {
     pub(super) row: Row,
-    pub(super) run: fn(&mut Probe) -> Verdict,
+    pub(super) run: fn(&mut S) -> Verdict,
 }
 
-impl Deref for Check {
+/// A check of servers.
+pub(super) type Check = Definition<Probe>;
+
+impl<S> Deref for Definition<S> {
     type Target = Row;
 
     fn deref(&self) -> &Row {
         &self.row
+    }
+}
+
+impl Row {
+    /// Returns whether a name is that of the check, or of one of its rules.
+    pub(super) fn has_name(&self, name: &str) -> bool {
+        self.id == name || self.rules.contains(&name)
     }
 }
 
@@ -67,26 +76,26 @@ pub(super) const fn row(id: &'static str, title: &'static str, rules: Rules, era
 }
 
 /// Returns a check of rules that are MUST, for sessions.
-pub(super) const fn legacy(
+pub(super) const fn legacy<S>(
     id: &'static str,
     title: &'static str,
     rules: Rules,
-    run: fn(&mut Probe) -> Verdict,
-) -> Check {
-    Check { row: row(id, title, rules, Era::Legacy), run }
+    run: fn(&mut S) -> Verdict,
+) -> Definition<S> {
+    Definition { row: row(id, title, rules, Era::Legacy), run }
 }
 
 /// Returns a check of rules that are MUST, for 2026-07-28.
-pub(super) const fn modern(
+pub(super) const fn modern<S>(
     id: &'static str,
     title: &'static str,
     rules: Rules,
-    run: fn(&mut Probe) -> Verdict,
-) -> Check {
-    Check { row: row(id, title, rules, Era::Modern), run }
+    run: fn(&mut S) -> Verdict,
+) -> Definition<S> {
+    Definition { row: row(id, title, rules, Era::Modern), run }
 }
 
-impl Check {
+impl<S> Definition<S> {
     pub(super) const fn should(mut self) -> Self {
         self.row.level = Level::Should;
         self
@@ -107,8 +116,8 @@ impl Check {
         self
     }
 
-    pub(super) const fn needs(mut self, capability: &'static str) -> Self {
-        self.row.needs = Some(capability);
+    pub(super) const fn needs(mut self, what: &'static str) -> Self {
+        self.row.needs = Some(what);
         self
     }
 

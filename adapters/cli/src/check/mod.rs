@@ -37,6 +37,7 @@ use socket::Address;
 use crate::{
     error::Failed,
     options::{CheckOptions, ConnectionOptions, EraOption},
+    sign_in::SignIn,
     target, text,
 };
 
@@ -57,7 +58,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
             .map(|()| ExitCode::SUCCESS);
     }
     for name in &options.only {
-        let is_named = |check: &&definition::Check| check.id == name || check.rules.contains(&name.as_str());
+        let is_named = |check: &&definition::Check| check.has_name(name);
         if !catalogue::checks().any(|check| is_named(&check)) {
             return Err(Failed::usage(format!("there is no check `{name}`: --list has all")));
         }
@@ -83,7 +84,8 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         probe.close();
         let notes = probe.facts.notes.join("; ");
         let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
-        return Err(Failed::ended(format!("the server is not reached: {}", text::one_line(why))));
+        let failed = Failed::ended(format!("the server is not reached: {}", text::one_line(why)));
+        return Err(if probe.facts.is_unauthorized { failed.unauthorized() } else { failed });
     }
     let selection = Selection { eras, is_hostile: options.hostile, only: &options.only };
     let is_text = !connection.json;
@@ -143,7 +145,7 @@ fn finish(
 /// Returns how a target is reached, and a name for the report that has no secrets.
 fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
     if target.starts_with("http://") || target.starts_with("https://") {
-        return site(target, Vec::new(), options);
+        return site(target, target, Vec::new(), options);
     }
     let Some(path) = &options.config else {
         let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
@@ -155,7 +157,7 @@ fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Fai
     let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
     match config.get(target) {
         Some(ServerConfig::Stdio(it)) => start(&it.command, &it.args, it.env.clone(), it.cwd.clone(), options),
-        Some(ServerConfig::Http(it)) => site(&it.url, it.headers.clone(), options),
+        Some(ServerConfig::Http(it)) => site(target, &it.url, it.headers.clone(), options),
         _ => Err(Failed::usage(format!("{} has no server `{target}`", path.display()))),
     }
 }
@@ -174,7 +176,12 @@ fn start(
     Ok((Wire::Program(Box::new(Process::new(Start { program, arguments, variables, folder, quiet })?)), name))
 }
 
-fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
+fn site(
+    target: &str,
+    url: &str,
+    mut headers: Vec<(String, String)>,
+    options: &ConnectionOptions,
+) -> Result<(Wire, String), Failed> {
     for header in &options.headers {
         let pair = header.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
         let is_good = |(name, value): &(&str, &str)| {
@@ -192,7 +199,7 @@ fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptio
     if let Some((name, _)) = headers.iter().find(|(_, value)| value.parse::<http::HeaderValue>().is_err()) {
         return Err(Failed::usage(format!("the header {} has characters that are not allowed", text::one_line(name))));
     }
-    let address = Address::new(url, headers)?;
+    let address = Address::new(url, headers)?.signed_in(SignIn::of(target, options)?);
     let name = address.name();
     Ok((Wire::Site(Box::new(address)), name))
 }

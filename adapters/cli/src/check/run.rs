@@ -8,6 +8,7 @@ use super::{
     era::Era,
     outcome::{Outcome, Verdict, not_applicable},
     probe::{Entry, MODERN, Mode, NEWEST, Probe, brief, shorten},
+    report::Party,
 };
 
 /// A check that was run.
@@ -20,6 +21,16 @@ pub(super) struct Finding {
 }
 
 impl Finding {
+    /// Creates a finding. Only a failure keeps its entries.
+    pub(super) fn new(check: &'static Row, verdict: Verdict, mut entries: Vec<Entry>) -> Self {
+        // It may have names of any length.
+        let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
+        if !matches!(verdict, Err(Outcome::Failed(_))) {
+            entries.clear();
+        }
+        Self { check, verdict, entries }
+    }
+
     /// Returns the word for the outcome.
     pub(super) fn word(&self) -> &'static str {
         match (&self.verdict, self.check.level) {
@@ -63,6 +74,7 @@ fn discover(probe: &mut Probe) -> Verdict {
         probe.facts.modern = Some(reply.message["result"].clone());
         return Ok(());
     }
+    probe.facts.is_unauthorized |= reply.status == Some(401);
     let status = reply.status.map(|status| format!(" (status {status})")).unwrap_or_default();
     not_applicable(format!("server/discover{status}: {}", brief(&reply.message)))
 }
@@ -74,6 +86,7 @@ fn initialize(probe: &mut Probe) -> Verdict {
         probe.facts.legacy = Some(reply.message["result"].clone());
         return Ok(());
     }
+    probe.facts.is_unauthorized |= reply.status == Some(401);
     let status = reply.status.map(|status| format!(" (status {status})")).unwrap_or_default();
     not_applicable(format!("initialize{status}: {}", brief(&reply.message)))
 }
@@ -91,41 +104,60 @@ pub(super) struct Selection<'a> {
 pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl FnMut(&Finding)) -> Vec<Finding> {
     let Selection { eras, is_hostile, only } = *selection;
     let is_wanted = |check: &&Check| {
-        let is_named = |name: &String| name == check.id || check.rules.contains(&name.as_str());
-        eras.contains(&check.era) && (is_hostile || !check.is_hostile) && (only.is_empty() || only.iter().any(is_named))
+        let is_named = only.is_empty() || only.iter().any(|name| check.has_name(name));
+        eras.contains(&check.era) && (is_hostile || !check.is_hostile) && is_named
     };
     let mut findings = Vec::new();
     for check in checks().filter(is_wanted) {
         probe.begin(check.id, check.era);
         let verdict = applies(probe, check).and_then(|()| probe.enter()).and_then(|()| (check.run)(probe));
-        // It may have names of any length.
-        let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
-        let mut entries = probe.end(&verdict);
-        if !matches!(verdict, Err(Outcome::Failed(_))) {
-            entries.clear();
-        }
-        let finding = Finding { check: &check.row, verdict, entries };
+        let entries = probe.end(&verdict);
+        let finding = Finding::new(&check.row, verdict, entries);
         each(&finding);
         findings.push(finding);
     }
     findings
 }
 
+/// The properties of a server or a client that decide which checks concern it.
+#[derive(Debug)]
+pub(super) struct Known<'a> {
+    pub(super) party: Party,
+    pub(super) is_http: bool,
+    pub(super) is_modern: bool,
+    /// The newest revision with sessions, if it has sessions.
+    pub(super) newest_session: Option<&'a str>,
+}
+
+impl Known<'_> {
+    /// Returns why a check of another transport, era or revision does not apply.
+    pub(super) fn applies(&self, row: &Row) -> Verdict {
+        let party = self.party.name();
+        match row.on {
+            On::Stdio if self.is_http => return not_applicable("it is about standard input and output"),
+            On::Http if !self.is_http => return not_applicable("it is about HTTP"),
+            _ => {}
+        }
+        match (row.era, self.newest_session) {
+            (Era::Modern, _) if !self.is_modern => not_applicable(format!("the {party} does not speak 2026-07-28")),
+            (Era::Legacy, None) => not_applicable(format!("the {party} has no sessions")),
+            (Era::Legacy, Some(newest)) if newest < row.since => {
+                not_applicable(format!("the rule is there from {} on", row.since))
+            }
+            _ => Ok(()),
+        }
+    }
+}
+
 /// Returns whether a check concerns the server.
 fn applies(probe: &Probe, check: &Check) -> Verdict {
-    match check.on {
-        On::Stdio if probe.is_http() => return not_applicable("it is about standard input and output"),
-        On::Http if !probe.is_http() => return not_applicable("it is about HTTP"),
-        _ => {}
-    }
-    match check.era {
-        Era::Modern if probe.facts.modern.is_none() => return not_applicable("the server does not speak 2026-07-28"),
-        Era::Legacy if probe.facts.legacy.is_none() => return not_applicable("the server has no sessions"),
-        Era::Legacy if probe.newest_session() < check.since => {
-            return not_applicable(format!("the rule is there from {} on", check.since));
-        }
-        _ => {}
-    }
+    let known = Known {
+        party: Party::Server,
+        is_http: probe.is_http(),
+        is_modern: probe.facts.modern.is_some(),
+        newest_session: probe.facts.legacy.as_ref().map(|_| probe.newest_session()),
+    };
+    known.applies(check)?;
     match check.needs {
         Some(name) if probe.capability(name).is_none() => {
             not_applicable(format!("the server does not declare `{name}`"))

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName}
 use rustls_platform_verifier::ConfigVerifierExt;
 
 use super::wire::{Body, Read, Request, Response, Site};
-use crate::error::Failed;
+use crate::{error::Failed, sign_in::SignIn};
 
 /// The longest head of a response.
 const MAX_HEAD: usize = 64 << 10;
@@ -31,6 +31,8 @@ pub(super) struct Address {
     path: String,
     headers: Vec<(String, String)>,
     tls: Option<Arc<ClientConfig>>,
+    /// The tokens that are sent with each request.
+    sign_in: Option<SignIn>,
 }
 
 impl Address {
@@ -49,7 +51,13 @@ impl Address {
         let config = || ClientConfig::with_platform_verifier().map_err(|error| Failed::connection(&error));
         let tls = if is_tls { Some(Arc::new(config()?)) } else { None };
         let bare = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
-        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls })
+        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None })
+    }
+
+    /// Sends stored tokens with each request.
+    pub(super) fn signed_in(mut self, sign_in: Option<SignIn>) -> Self {
+        self.sign_in = sign_in;
+        self
     }
 
     /// Returns the host and the path, without a query: it may be a secret.
@@ -77,7 +85,7 @@ impl Address {
     }
 
     /// Returns the bytes of a request.
-    fn encode(&self, request: &Request) -> Vec<u8> {
+    fn encode(&self, request: &Request, authorization: Option<&str>) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", request.method, self.path);
         let mut line = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
         if super::wire::header(&request.headers, "host").is_none() {
@@ -86,6 +94,9 @@ impl Address {
         for (name, value) in self.headers.iter().chain(&request.headers) {
             line(name, value);
         }
+        if let Some(value) = authorization {
+            line("Authorization", value);
+        }
         if request.method == "POST" {
             line("Content-Length", &request.body.len().to_string());
         }
@@ -93,14 +104,13 @@ impl Address {
         head.push_str("\r\n");
         [head.as_bytes(), &request.body].concat()
     }
-}
 
-impl Site for Address {
-    fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
+    fn exchange_once(&self, request: &Request, timeout: Duration) -> io::Result<Response> {
+        let authorization = self.sign_in.as_ref().map(SignIn::authorization).transpose()?.flatten();
         let deadline = Instant::now() + timeout;
         let mut stream = self.connect(deadline)?;
         // A server may respond before it has read everything, and close: the response counts.
-        let written = stream.write_all(&self.encode(request));
+        let written = stream.write_all(&self.encode(request, authorization.as_deref()));
         let (mut buffer, mut searched) = (Vec::<u8>::new(), 0);
         let end = loop {
             let found = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n");
@@ -141,6 +151,16 @@ impl Site for Address {
             headers,
             body: Box::new(Incoming { stream, decoder: Decoder { rest, coding }, read: 0 }),
         })
+    }
+}
+
+impl Site for Address {
+    fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
+        let response = self.exchange_once(request, timeout)?;
+        if response.status == 401 && self.sign_in.as_mut().is_some_and(SignIn::renew) {
+            return self.exchange_once(request, timeout);
+        }
+        Ok(response)
     }
 
     fn is_loopback(&self) -> bool {
@@ -382,8 +402,9 @@ mod tests {
         let address = Address::new("http://user@localhost:81/mcp?a=secret", Vec::new()).expect("an address");
         assert!(address.name() == "localhost:81/mcp" && address.is_loopback());
         let request = Request { method: "POST", body: b"{}".to_vec(), ..Request::default() };
-        let bytes = String::from_utf8(address.encode(&request)).expect("text");
+        let bytes = String::from_utf8(address.encode(&request, Some("Bearer b"))).expect("text");
         assert!(bytes.starts_with("POST /mcp?a=secret HTTP/1.1\r\nHost: localhost:81\r\n"), "{bytes}");
+        assert!(bytes.contains("\r\nAuthorization: Bearer b\r\n"), "{bytes}");
         assert!(bytes.ends_with("Content-Length: 2\r\nConnection: close\r\n\r\n{}"), "{bytes}");
         assert!(Address::new("http:///mcp", Vec::new()).is_err());
     }

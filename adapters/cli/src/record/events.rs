@@ -30,6 +30,17 @@ impl Word {
     }
 }
 
+/// The syntax of the data of an event.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Syntax {
+    /// An object in JSON, whose texts may go on in the next line.
+    Object,
+    /// Another value in JSON, or lines of another kind.
+    Lines,
+    /// Text that may be an address.
+    Address,
+}
+
 /// A place in a line.
 #[derive(Debug)]
 enum Place {
@@ -37,18 +48,25 @@ enum Place {
     Name(Word),
     /// In the kind of an event, after a blank or not.
     Kind(Word),
-    /// Before the data of a line.
-    Data,
-    Address,
+    /// After the colon of data, before a blank or not. The blank is no part of the data.
+    Colon,
+    /// Before data that begin with blanks.
+    Blanks,
+    Data(Syntax),
+    /// In a comment, or in another field.
     Other,
 }
 
-/// Masks a stream as it passes by. Data that are no JSON are masked as an address, whatever the kind of their event is:
-/// it may follow them.
+/// Masks a stream as it passes by. The data of an event are one text, whatever is between its lines. Where addresses
+/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them.
 #[derive(Debug)]
 pub(crate) struct EventsMasker {
     names: Pseudonyms,
-    json: Masker,
+    has_addresses: bool,
+    /// Masks the joined data of an event.
+    data: Masker,
+    /// Masks what is no data in this line.
+    line: Masker,
     /// Masks the address of this line.
     address: UrlMasker,
     place: Place,
@@ -56,21 +74,25 @@ pub(crate) struct EventsMasker {
     has_returned: bool,
     /// Whether the event is an `endpoint`, if it has a kind so far.
     is_endpoint: Option<bool>,
-    /// Whether the data of the event are JSON, if they have begun.
-    is_json: Option<bool>,
+    /// The syntax of the data, if they have begun.
+    syntax: Option<Syntax>,
 }
 
 impl EventsMasker {
-    pub(crate) fn new(names: Pseudonyms) -> Self {
+    /// Creates a masker. `has_addresses`: an event may be an `endpoint`. Its address is recorded when its line has
+    /// ended.
+    pub(crate) fn new(names: Pseudonyms, has_addresses: bool) -> Self {
         Self {
             address: UrlMasker::new(names.clone()),
             names,
-            json: Masker::new(Kind::Json),
+            has_addresses,
+            data: Masker::new(Kind::Json),
+            line: Masker::new(Kind::Text),
             place: Place::Name(Word::default()),
             has_started: false,
             has_returned: false,
             is_endpoint: None,
-            is_json: None,
+            syntax: None,
         }
     }
 
@@ -80,42 +102,53 @@ impl EventsMasker {
             let is_second = byte == b'\n' && self.has_returned;
             self.has_returned = byte == b'\r';
             match byte {
-                _ if is_second => {}
-                b'\r' | b'\n' => self.end_line(out),
-                byte => self.take(byte),
-            }
-            match self.place {
-                Place::Address => self.address.mask(&[byte], out),
-                _ => self.json.mask(&[byte], out),
+                b'\r' | b'\n' => {
+                    if !is_second {
+                        self.end_line(out);
+                    }
+                    out.push(byte);
+                }
+                byte => self.take(byte, out),
             }
         }
     }
 
     /// Writes what was kept back: the stream has ended.
     pub(crate) fn end(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.place, Place::Address) {
+        if matches!(self.place, Place::Data(Syntax::Address)) {
             self.address.end(out);
         }
     }
 
+    /// Ends the line, before its line break is written.
     fn end_line(&mut self, out: &mut Vec<u8>) {
-        match &mut self.place {
+        match &self.place {
             // An empty line ends the event.
-            Place::Name(Word { len: 0, .. }) => (self.is_endpoint, self.is_json) = (None, None),
-            Place::Kind(word) => self.is_endpoint = Some(word.get() == b"endpoint"),
-            Place::Address => self.address.end(out),
-            _ => {}
+            Place::Name(Word { len: 0, .. }) => {
+                (self.is_endpoint, self.syntax) = (None, None);
+                self.data = Masker::new(Kind::Json);
+            }
+            Place::Kind(word) => {
+                self.is_endpoint = Some(word.get() == b"endpoint");
+                self.line.end_line(out);
+            }
+            Place::Name(_) | Place::Other => self.line.end_line(out),
+            Place::Colon | Place::Blanks => {}
+            Place::Data(Syntax::Object) => self.data.join_line(out),
+            Place::Data(Syntax::Lines) => self.data.end_line(out),
+            Place::Data(Syntax::Address) => self.address.end(out),
         }
         self.has_started = true;
         self.place = Place::Name(Word::default());
+        self.line = Masker::new(Kind::Text);
     }
 
     /// Takes a byte within a line.
-    fn take(&mut self, byte: u8) {
+    fn take(&mut self, byte: u8, out: &mut Vec<u8>) {
         match &mut self.place {
             Place::Name(word) if byte == b':' => {
                 self.place = match word.get() {
-                    b"data" => Place::Data,
+                    b"data" => Place::Colon,
                     b"event" => Place::Kind(Word::default()),
                     _ => Place::Other,
                 };
@@ -129,17 +162,42 @@ impl EventsMasker {
             // One blank after the colon is no part of the value.
             Place::Kind(word) if byte == b' ' && word.len == 0 => {}
             Place::Kind(word) => word.push(byte),
-            Place::Data if matches!(byte, b' ' | b'\t') => {}
-            Place::Data => {
-                let is_json = *self.is_json.get_or_insert(match byte {
-                    b'{' => true,
-                    b'[' | b'"' => self.is_endpoint != Some(true),
-                    _ => self.is_endpoint == Some(false),
-                });
-                self.place = if is_json { Place::Other } else { Place::Address };
-                self.address = UrlMasker::new(self.names.clone());
+            Place::Colon if byte == b' ' => {
+                self.place = Place::Blanks;
+                return out.push(byte);
             }
-            Place::Address | Place::Other => {}
+            Place::Colon | Place::Blanks => return self.begin_data(byte, out),
+            Place::Data(syntax) => {
+                let syntax = *syntax;
+                return self.take_data(syntax, byte, out);
+            }
+            Place::Other => {}
+        }
+        self.line.mask(&[byte], out);
+    }
+
+    /// Takes the first byte of the data of a line.
+    fn begin_data(&mut self, byte: u8, out: &mut Vec<u8>) {
+        if self.syntax.is_none() && matches!(byte, b' ' | b'\t') {
+            self.place = Place::Blanks;
+            return out.push(byte);
+        }
+        let is_address = self.has_addresses && self.is_endpoint != Some(false);
+        let syntax = *self.syntax.get_or_insert(match byte {
+            b'{' => Syntax::Object,
+            b'[' | b'"' if self.is_endpoint != Some(true) => Syntax::Lines,
+            _ if is_address => Syntax::Address,
+            _ => Syntax::Lines,
+        });
+        self.address = UrlMasker::new(self.names.clone());
+        self.place = Place::Data(syntax);
+        self.take_data(syntax, byte, out);
+    }
+
+    fn take_data(&mut self, syntax: Syntax, byte: u8, out: &mut Vec<u8>) {
+        match syntax {
+            Syntax::Object | Syntax::Lines => self.data.mask(&[byte], out),
+            Syntax::Address => self.address.mask(&[byte], out),
         }
     }
 }
@@ -178,11 +236,81 @@ mod tests {
         let short = rows.map(|(text, expected)| (text.to_owned(), expected.to_owned()));
         for (text, expected) in short.into_iter().chain(long_rows) {
             for chunk in (1..=text.len().min(120)).chain([text.len()]) {
-                let (mut masker, mut out) = (EventsMasker::new(Pseudonyms::default()), Vec::new());
+                let (mut masker, mut out) = (EventsMasker::new(Pseudonyms::default(), true), Vec::new());
                 text.as_bytes().chunks(chunk).for_each(|bytes| masker.mask(bytes, &mut out));
                 masker.end(&mut out);
                 assert_eq!(String::from_utf8(out).expect("UTF-8"), expected, "by {chunk}");
             }
         }
+    }
+
+    fn masked(text: &str, has_addresses: bool, chunk: usize) -> String {
+        let (mut masker, mut out) = (EventsMasker::new(Pseudonyms::default(), has_addresses), Vec::new());
+        text.as_bytes().chunks(chunk).for_each(|bytes| masker.mask(bytes, &mut out));
+        masker.end(&mut out);
+        String::from_utf8(out).expect("UTF-8")
+    }
+
+    #[test]
+    fn data_of_several_lines_are_masked_as_one_text() {
+        let rows = [
+            ("data: {\"token\":\ndata: \"canary\"}\n\n", "data: {\"token\":\ndata: \"***\"}\n\n"),
+            // Comments and other fields with a quote, before and between the lines.
+            (": 5\" wide\n\ndata: {\"token\":\"canary\"}\n\n", ": 5\" wide\n\ndata: {\"token\":\"***\"}\n\n"),
+            (
+                "id: 7\"\ndata:{\"token\":\n: 5\" wide\nx\"y\nid: 8\"\ndata:\"canary\"}\n\n",
+                "id: 7\"\ndata:{\"token\":\n: 5\" wide\nx\"y\nid: 8\"\ndata:\"***\"}\n\n",
+            ),
+            (
+                "data\ndata:\ndata: \ndata: \t{\"token\":\"canary\"}\n\n",
+                "data\ndata:\ndata: \ndata: \t{\"token\":\"***\"}\n\n",
+            ),
+            // An event that ends within a text.
+            (
+                "data: {\"a\":\"b\n\ndata: {\"token\":\"canary\"}\n\n",
+                "data: {\"a\":\"b\n\ndata: {\"token\":\"***\"}\n\n",
+            ),
+            // Texts and numbers that go on in the next line.
+            ("data: {\"token\":\"can\ndata: ary\"}\n\n", "data: {\"token\":\"***\ndata: \"}\n\n"),
+            ("data: {\"to\ndata: ken\":\"canary\"}\n\n", "data: {\"to\ndata: ken\":\"***\"}\n\n"),
+            (
+                "data: {\"a\":\"b\ndata: c\",\"token\":\"canary\"}\n\n",
+                "data: {\"a\":\"b\ndata: c\",\"token\":\"***\"}\n\n",
+            ),
+            ("data: {\"a\":\"token=\\\ndata: canary\"}\n\n", "data: {\"a\":\"token=***\ndata: \"}\n\n"),
+            ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: }\n\n"),
+            // A list that begins in a comment does not go on in the next line.
+            (": token: [\ndata: {\"a\":1}\n\n", ": token: [\ndata: {\"a\":1}\n\n"),
+            ("data: [{\"token\":\n: \"\ndata: \"canary\"}]\n\n", "data: [{\"token\":\n: \"\ndata: \"***\"}]\n\n"),
+            // Lines that are no JSON, and secrets that are no data.
+            ("data: [log] a \"b\ndata: {\"token\":\"canary\"}\n\n", "data: [log] a \"b\ndata: {\"token\":\"***\"}\n\n"),
+            (
+                "event: log\ndata: a \"b\ndata: {\"token\":\"canary\"}\n\n",
+                "event: log\ndata: a \"b\ndata: {\"token\":\"***\"}\n\n",
+            ),
+            (
+                ": password=canary x\nid: token=\\\npassword: canary\n\n",
+                ": password=*** x\nid: token=\\\npassword: ***\n\n",
+            ),
+        ];
+        for (text, expected) in rows {
+            for end in ["\n", "\r", "\r\n"] {
+                let (text, expected) = (text.replace('\n', end), expected.replace('\n', end));
+                for chunk in 1..=text.len() {
+                    for has_addresses in [true, false] {
+                        let masked = masked(&text, has_addresses, chunk);
+                        assert_eq!(masked, expected, "{text:?} by {chunk}, with addresses: {has_addresses}");
+                    }
+                }
+            }
+        }
+    }
+
+    #[test]
+    fn streams_without_addresses_are_not_kept_back() {
+        assert_eq!(masked("data: /m?a=b", false, 3), "data: /m?a=b");
+        let (mut masker, mut out) = (EventsMasker::new(Pseudonyms::default(), false), Vec::new());
+        masker.mask(b"data: a?b=c", &mut out);
+        assert_eq!(out, b"data: a?b=c");
     }
 }

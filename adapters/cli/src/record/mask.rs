@@ -178,6 +178,25 @@ impl Masker {
         }
     }
 
+    /// Ends a line, and writes what was kept back, without the line break.
+    pub(super) fn end_line(&mut self, out: &mut Vec<u8>) {
+        self.mask(b"\n", out);
+        out.pop();
+    }
+
+    /// Ends a line of JSON that goes on in the next one, without the line break.
+    pub(super) fn join_line(&mut self, out: &mut Vec<u8>) {
+        if matches!(self.json, Json::Between(_)) {
+            return self.end_line(out);
+        }
+        // A line break in a text or in a number is no JSON. A lenient reader may take it as a part of the text.
+        if let Text::Value { wide, list, slashes: run @ 1.. } = self.text {
+            out.extend_from_slice(MASK);
+            self.word.clear();
+            self.text = Text::Bare { wide, list, run };
+        }
+    }
+
     fn json(&mut self, byte: u8, out: &mut Vec<u8>) {
         let is_end = byte == b'\n' || byte == b'"' && self.run.is_multiple_of(2);
         self.run = if byte == b'\\' { self.run.saturating_add(1) } else { 0 };

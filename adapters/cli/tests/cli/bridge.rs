@@ -4,9 +4,25 @@ use std::{
     env,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
+    thread,
 };
 
 use crate::{Mcp, mcp, target};
+
+/// Starts a process that tells where it listens, and returns its address, too.
+pub(crate) fn start_listening(mut command: Command) -> (Child, String) {
+    let mut process = command.stderr(Stdio::piped()).spawn().expect("it runs");
+    let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
+    let url = loop {
+        let line = lines.next().expect("the address").expect("text");
+        if let Some((_, url)) = line.split_once("listening at ") {
+            break url.to_owned();
+        }
+    };
+    // The pipe must not fill up.
+    thread::spawn(move || lines.for_each(drop));
+    (process, url)
+}
 
 /// A bridge over HTTP that ends with the test.
 pub(crate) struct Bridge {
@@ -19,16 +35,7 @@ impl Bridge {
         let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
         command.args(["bridge", "--listen", "127.0.0.1:0", "--shared", "--"]);
         command.arg(env::current_exe().expect("a program")).arg("--serve").args(more);
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("it runs");
-        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
-        let url = loop {
-            let line = lines.next().expect("the address").expect("text");
-            if let Some((_, url)) = line.split_once("listening at ") {
-                break url.to_owned();
-            }
-        };
-        // The pipe must not fill up.
-        std::thread::spawn(move || lines.for_each(drop));
+        let (process, url) = start_listening(command);
         Self { process, url }
     }
 }

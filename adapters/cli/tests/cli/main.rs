@@ -117,6 +117,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::other_commands_never_ask_the_user", sign_in::other_commands_never_ask_the_user),
     #[cfg(unix)]
+    ("sign_in::checks_use_stored_tokens", sign_in::checks_use_stored_tokens),
+    #[cfg(unix)]
     (
         "sign_in::servers_that_fail_after_the_sign_in_are_reported",
         sign_in::servers_that_fail_after_the_sign_in_are_reported,
@@ -155,6 +157,7 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
         listen::ends::trailers_are_masked_and_forwarded_as_a_whole,
     ),
     ("listen::addresses_are_masked_in_any_order_of_fields", listen::ends::addresses_are_masked_in_any_order_of_fields),
+    ("listen::secrets_in_streams_of_posts_are_masked", listen::ends::secrets_in_streams_of_posts_are_masked),
     (
         "listen::codings_of_the_transfer_are_not_recorded_with_masks",
         listen::ends::codings_of_the_transfer_are_not_recorded_with_masks,

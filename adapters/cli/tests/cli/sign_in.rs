@@ -247,6 +247,36 @@ pub(crate) fn other_commands_never_ask_the_user() {
     assert_eq!(user.mcp(&["list", &url]).0, 0);
 }
 
+/// A check writes its own requests. They have the token, too, which is refreshed once the server refuses it.
+pub(crate) fn checks_use_stored_tokens() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    let check = |more: &[&str]| user.mcp(&[&["check", &url, "--only", "ping"], more].concat());
+    let is_refused = |(code, _, error): &Output| *code == 3 && error.contains("`mcp login` signs in");
+    let before = check(&[]);
+    assert!(is_refused(&before), "{before:?}");
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    let (code, out, error) = check(&[]);
+    assert!(code == 0 && out.contains("passed"), "{out} {error}");
+    assert_eq!(issuer.count("/token"), 1);
+
+    issuer.state.lock().expect("no panic").active.clear();
+    assert_eq!(check(&[]).0, 0);
+    assert_eq!(check(&[]).0, 0);
+    assert_eq!((issuer.count("/authorize"), issuer.count("/token")), (1, 2), "the new token is stored");
+    let given = check(&["--bearer", "wrong"]);
+    assert!(is_refused(&given), "{given:?}");
+
+    {
+        let mut state = issuer.state.lock().expect("no panic");
+        state.active.clear();
+        state.refuses_refreshes = true;
+    }
+    let after = check(&[]);
+    assert!(is_refused(&after), "{after:?}");
+    assert_eq!((issuer.count("/authorize"), issuer.count("/register")), (1, 1), "the user is not asked");
+}
+
 pub(crate) fn servers_that_fail_after_the_sign_in_are_reported() {
     let (issuer, user) = (Issuer::start(), User::new());
     let (code, _, error) = user.mcp(&["login", &format!("{}/broken", issuer.url)]);

@@ -3,6 +3,7 @@
 use serde_json::{Value, json};
 
 use super::{
+    answers::claim,
     definition::{Check, legacy},
     stage::{Message, Script, Stage, Wait},
 };
@@ -27,7 +28,11 @@ fn undeclared(stage: &mut Stage) -> Verdict {
     stage.open()?;
     let deadline = stage.deadline(stage.quiet());
     let is_feature = |it: &Message| {
-        ["tools/", "prompts/", "resources/", "completion/", "logging/"].iter().any(|name| it.method().starts_with(name))
+        // Another client of the program may call a server of 2026-07-28.
+        claim(&it.value).is_none()
+            && ["tools/", "prompts/", "resources/", "completion/", "logging/"]
+                .iter()
+                .any(|name| it.method().starts_with(name))
     };
     match stage.wait(deadline, is_feature)? {
         Wait::Message(message) => {

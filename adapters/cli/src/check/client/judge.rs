@@ -132,8 +132,9 @@ impl Stage {
         }
         let meta = &value["params"]["_meta"];
         let Some(version) = claim(value) else {
-            // A client of sessions may try.
-            if self.session.is_modern && message.method() != "initialize" {
+            // A client of sessions may try, also beside this one over HTTP.
+            let may_try = message.method() == "initialize" || message.method() == "ping" && self.is_http();
+            if self.session.is_modern && !may_try {
                 self.notice("M-META-001", "the request has no protocol version", text);
             }
             return;
@@ -315,7 +316,7 @@ impl Stage {
         if message.value.is_array() && self.session.version.as_deref() >= Some("2025-06-18") {
             self.notice("HTTP-011", "the body is an array", text);
         }
-        if message.method() != "initialize" {
+        if message.method() != "initialize" && !self.may_come_first(message) {
             self.judge_session_headers(&message.headers, text);
         }
     }
@@ -359,7 +360,9 @@ impl Stage {
         if !list(&request.headers, "accept").contains("text/event-stream") {
             self.notice("HTTP-036", "the header Accept does not have text/event-stream", &format!("GET\n{lines}"));
         }
-        self.judge_session_headers(&request.headers, "GET");
+        if !self.is_foreign(request) {
+            self.judge_session_headers(&request.headers, "GET");
+        }
     }
 
     /// Judges the headers that mirror a message of 2026-07-28.
@@ -402,31 +405,23 @@ impl Stage {
         }
     }
 
-    /// Judges the header of the argument `message` of the tool `echo`.
+    /// Judges the header of the argument `message` of the tool `echo`. A call without it may be that of another client
+    /// of the program, which has not listed the tools.
     fn judge_param(&mut self, message: &Message, shown: &str) {
         let params = &message.value["params"];
-        // Another client of the program may begin, which has to list the tools itself. Without a discovery, it shows
-        // that by an id that was used.
-        let is_used = !self.ids.insert(message.value["id"].to_string());
-        if is_used || message.method() == "server/discover" {
-            self.has_schema = false;
-            self.ids.clear();
-            self.ids.insert(message.value["id"].to_string());
-        }
-        let has_schema = self.has_schema && !self.facts.calls_blindly;
-        if message.method() != "tools/call" || params["name"] != "echo" || !has_schema {
+        let Some(given) = header(&message.headers, "mcp-param-message") else { return };
+        if message.method() != "tools/call" || params["name"] != "echo" {
             return;
         }
-        let given = header(&message.headers, "mcp-param-message");
         match params["arguments"]["message"].as_str() {
             Some(argument) => {
                 self.see("mirrored argument");
-                if given.and_then(decode).as_deref() != Some(argument) {
+                if decode(given).as_deref() != Some(argument) {
                     let expected = header_value(argument);
                     self.notice("M-HTTP-050", &format!("the header Mcp-Param-Message is not `{expected}`"), shown);
                 }
             }
-            None if params["arguments"]["message"].is_null() && given.is_some() => {
+            None if params["arguments"]["message"].is_null() => {
                 self.notice("M-HTTP-060", "there is a header Mcp-Param-Message without the argument", shown);
             }
             None => {}

@@ -8,6 +8,7 @@ use super::{
     stage::{Message, Script, Stage, Wait, exit},
 };
 use crate::check::{
+    era::Era,
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{LEGACY, brief},
 };
@@ -74,10 +75,11 @@ fn initialized(stage: &mut Stage) -> Verdict {
     let deadline = stage.deadline(stage.timeout);
     let mut early = None;
     loop {
-        let is_it =
-            |it: &Message| it.session == session && (it.method() == "notifications/initialized" || it.is_call());
+        let is_it = |it: &Message| {
+            it.session == session && (it.method() == "notifications/initialized" || it.is_call(Era::Legacy))
+        };
         match stage.wait(deadline, is_it)? {
-            Wait::Message(message) if message.is_call() => {
+            Wait::Message(message) if message.is_call(Era::Legacy) => {
                 // Over HTTP two requests may overtake each other.
                 if !stage.is_http() {
                     return failed(format!("{} comes before notifications/initialized", message.method()));
@@ -106,10 +108,8 @@ fn answer_with(stage: &mut Stage, version: &'static str) -> Result<Option<String
     stage.serve(&initialize);
     let deadline = stage.deadline(stage.timeout);
     let ends = stage.ends;
-    let goes_on = |it: &Message| {
-        matches!(it.method(), "initialize" | "notifications/initialized")
-            || it.is_call() && answers::claim(&it.value).is_none()
-    };
+    let goes_on =
+        |it: &Message| matches!(it.method(), "initialize" | "notifications/initialized") || it.is_call(Era::Legacy);
     match stage.wait(deadline, goes_on)? {
         // It has closed the connection, and tries again.
         Wait::Message(message) if message.method() == "initialize" || stage.ends > ends => Ok(None),

@@ -49,8 +49,7 @@ pub(super) fn check(command: &str, options: &CheckOptions, connection: &Connecti
         return report::list(rows, Party::Client, connection.json).map(|()| ExitCode::SUCCESS);
     }
     for name in &options.only {
-        let mut all = catalogue::checks();
-        if !all.any(|check| check.row.id == name || check.row.rules.contains(&name.as_str())) {
+        if !catalogue::checks().any(|check| check.has_name(name)) {
             return Err(Failed::usage(format!("there is no check `{name}` of clients: --client --list has all")));
         }
     }

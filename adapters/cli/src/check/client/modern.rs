@@ -16,6 +16,7 @@ use super::{
     web::answer_unusually,
 };
 use crate::check::{
+    era::Era,
     outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::MODERN,
 };
@@ -463,7 +464,7 @@ fn error_status(stage: &mut Stage) -> Verdict {
     }
     stage.start()?;
     let deadline = stage.deadline(stage.patience());
-    match stage.wait(deadline, Message::is_call)? {
+    match stage.wait(deadline, |it| it.is_call(Era::Modern))? {
         Wait::Message(message) => stage.serve(&message),
         Wait::Silence | Wait::Ended(_) => return not_reachable("the client does not call a method"),
     }

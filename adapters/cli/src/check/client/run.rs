@@ -12,11 +12,12 @@ use super::{
     stage::{Stage, Step, exit},
 };
 use crate::check::{
-    definition::{On, Row, row},
+    definition::{Row, row},
     era::Era,
     outcome::{Outcome, Verdict, not_applicable, not_reachable},
     probe::{LEGACY, NEWEST, shorten},
-    run::Finding,
+    report::Party,
+    run::{Finding, Known},
 };
 
 /// The rows of the runs that find out what the client does when nothing happens.
@@ -58,11 +59,6 @@ fn plain(stage: &mut Stage) -> Verdict {
                 stage.facts.tries_sessions |= stage.era == Era::Modern && message.method() == "initialize";
                 if message.is_request() && claim(&message.value).is_some() {
                     *stage.facts.repeats.entry(digest(&message)).or_default() += 1;
-                }
-                // Calls that do not wait for the list of the tools come before its answer.
-                if stage.era == Era::Modern && message.method() == "tools/list" {
-                    stage.settle()?;
-                    stage.facts.calls_blindly |= stage.calls.iter().any(|method| method == "tools/call");
                 }
                 stage.serve(&message);
             }
@@ -106,20 +102,13 @@ fn plain(stage: &mut Stage) -> Verdict {
 
 /// Runs checks.
 pub(super) fn run(stage: &mut Stage, eras: &[Era], only: &[String], mut each: impl FnMut(&Finding)) -> Vec<Finding> {
-    let is_wanted = |check: &&Check| {
-        let is_named = |name: &String| name == check.row.id || check.row.rules.contains(&name.as_str());
-        eras.contains(&check.row.era) && (only.is_empty() || only.iter().any(is_named))
-    };
+    let is_wanted =
+        |check: &&Check| eras.contains(&check.era) && (only.is_empty() || only.iter().any(|name| check.has_name(name)));
     let mut findings = Vec::new();
     for check in checks().filter(is_wanted) {
         stage.begin(&check.row);
         let verdict = applies(stage, &check.row).and_then(|()| (check.run)(stage));
-        let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
-        let mut entries = stage.end();
-        if !matches!(verdict, Err(Outcome::Failed(_))) {
-            entries.clear();
-        }
-        let finding = Finding { check: &check.row, verdict, entries };
+        let finding = Finding::new(&check.row, verdict, stage.end());
         each(&finding);
         findings.push(finding);
     }
@@ -134,19 +123,13 @@ fn newest(stage: &Stage) -> &str {
 
 /// Returns whether a check concerns the client.
 fn applies(stage: &Stage, row: &Row) -> Verdict {
-    match row.on {
-        On::Stdio if stage.is_http() => return not_applicable("it is about standard input and output"),
-        On::Http if !stage.is_http() => return not_applicable("it is about HTTP"),
-        _ => {}
-    }
-    match row.era {
-        Era::Modern if stage.facts.modern.is_none() => return not_applicable("the client does not speak 2026-07-28"),
-        Era::Legacy if stage.facts.legacy.is_none() => return not_applicable("the client has no sessions"),
-        Era::Legacy if newest(stage) < row.since => {
-            return not_applicable(format!("the rule is there from {} on", row.since));
-        }
-        _ => {}
-    }
+    let known = Known {
+        party: Party::Client,
+        is_http: stage.is_http(),
+        is_modern: stage.facts.modern.is_some(),
+        newest_session: stage.facts.legacy.as_ref().map(|_| newest(stage)),
+    };
+    known.applies(row)?;
     match row.needs {
         Some(what) if !stage.has_seen(what) => not_reachable(format!("the client has sent no {what}")),
         _ => Ok(()),

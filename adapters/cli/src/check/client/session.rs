@@ -142,6 +142,17 @@ impl Stage {
         self.others.sessions.iter().chain([&self.session]).any(|it| it.id.as_deref() == Some(id))
     }
 
+    /// Returns whether a message may be that of another client of the program, which has no session yet.
+    pub(super) fn may_come_first(&self, message: &Message) -> bool {
+        message.method() == "ping" && self.session.id.is_some() && header(&message.headers, "mcp-session-id").is_none()
+    }
+
+    /// Returns whether a GET may be that of another client of the program, which looks for a server of 2024-11-05.
+    pub(super) fn is_foreign(&self, request: &HttpRequest) -> bool {
+        let has = |name| header(&request.headers, name).is_some();
+        self.session.id.is_some() && !has("mcp-session-id") && !has("last-event-id")
+    }
+
     /// Answers a message as the script says.
     pub(super) fn serve(&mut self, message: &Message) {
         self.enter(message.session);
@@ -219,9 +230,6 @@ impl Stage {
     /// Notes that a request has its answer.
     pub(super) fn note_answer(&mut self, request: &Value, answer: &Value) {
         self.session.tokens.remove(&request["id"].to_string());
-        if request["method"] == "tools/list" && answer["result"]["tools"].is_array() {
-            self.has_schema = true;
-        }
         if request["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
         {
@@ -283,7 +291,11 @@ impl Stage {
 
     /// Opens the stream of GET, unless the script refuses it.
     pub(super) fn serve_get(&mut self, request: &HttpRequest) {
-        if self.script.is_modern || self.script.refuses_get || self.session.version.is_none() {
+        if self.script.is_modern
+            || self.script.refuses_get
+            || self.session.version.is_none()
+            || self.is_foreign(request)
+        {
             return self.refuse(request.exchange, 405);
         }
         self.open_stream(request.exchange);
@@ -327,7 +339,7 @@ impl Stage {
                     if message.method() == "initialize" && message.is_request() && claim(&message.value).is_none() {
                         self.begin_http_session();
                     } else {
-                        message.is_stray = !self.enter_named(&message.headers);
+                        message.is_stray = !self.enter_named(&message.headers) || self.may_come_first(&message);
                     }
                     message.session = self.session.number;
                     self.session.is_ready |= !message.is_stray && message.method() == INITIALIZED;

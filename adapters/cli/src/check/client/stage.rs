@@ -1,7 +1,7 @@
 //! The server of a check: what it receives, and when it answers.
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap, HashSet},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::{Duration, Instant},
 };
 
@@ -63,10 +63,12 @@ impl Message {
         self.value.get("method").is_none()
     }
 
-    /// Returns whether it is a request that belongs to no handshake.
-    pub(super) fn is_call(&self) -> bool {
+    /// Returns whether it is a request that belongs to no handshake. Another client of the program may send requests of
+    /// 2026-07-28 to a server with sessions.
+    pub(super) fn is_call(&self, era: Era) -> bool {
         self.is_request()
             && !matches!(self.method(), "initialize" | "server/discover" | "ping" | "subscriptions/listen")
+            && (era == Era::Modern || claim(&self.value).is_none())
     }
 }
 
@@ -122,8 +124,6 @@ pub(super) struct Facts {
     pub(super) answers_ping: bool,
     /// How often each request of 2026-07-28 is sent when nothing happens, by its digest.
     pub(super) repeats: HashMap<u64, usize>,
-    /// Whether tools are called before they are listed.
-    pub(super) calls_blindly: bool,
     /// Whether `initialize` is sent to a server of 2026-07-28 that answers all.
     pub(super) tries_sessions: bool,
     /// Whether a session is deleted over HTTP.
@@ -144,10 +144,6 @@ pub(super) struct Stage {
     /// The responses of the client.
     pub(super) responses: Vec<Value>,
     pub(super) is_deleted: bool,
-    /// Whether the client has got the tools.
-    pub(super) has_schema: bool,
-    /// The ids of requests of 2026-07-28 since a client has begun.
-    pub(super) ids: HashSet<String>,
     /// How many requests were refused with 400, and how often the client has closed a connection.
     pub(super) refusals: usize,
     pub(super) ends: usize,
@@ -181,8 +177,6 @@ impl Stage {
             others: Others::default(),
             responses: Vec::new(),
             is_deleted: false,
-            has_schema: false,
-            ids: HashSet::new(),
             refusals: 0,
             ends: 0,
             observed: Observed::default(),
@@ -223,9 +217,8 @@ impl Stage {
     pub(super) fn start(&mut self) -> Verdict {
         self.reset_sessions();
         (self.held, self.left) = (None, None);
-        (self.is_deleted, self.has_schema, self.refusals, self.ends) = (false, false, 0, 0);
+        (self.is_deleted, self.refusals, self.ends) = (false, 0, 0);
         self.calls.clear();
-        self.ids.clear();
         self.responses.clear();
         self.is_starting = true;
         self.link.start().or_else(|error| not_reachable(format!("the client cannot be started: {error}")))
@@ -333,7 +326,7 @@ impl Stage {
         if !message.value.is_object() {
             return Step::Other;
         }
-        if message.is_call() {
+        if message.is_call(self.era) {
             self.calls.push(message.method().chars().take(MAX_NAME).collect());
         }
         Step::Message(message)
@@ -418,7 +411,8 @@ impl Stage {
         let has_calls = self.facts.calls.get(&self.era).is_none_or(|calls| !calls.is_empty());
         let timeout = if has_calls { self.patience() } else { self.quiet() };
         let deadline = self.deadline(timeout);
-        match self.wait(deadline, Message::is_call)? {
+        let era = self.era;
+        match self.wait(deadline, |it| it.is_call(era))? {
             Wait::Message(message) => {
                 if let Some(exchange) = message.exchange {
                     self.open_stream(exchange);
@@ -508,7 +502,8 @@ impl Stage {
         let has_more = self.facts.calls.get(&self.era).map_or(0, Vec::len) > self.calls.len();
         let plain = self.facts.ends.get(&self.era).copied();
         let deadline = self.deadline(if has_more || plain.is_some() { self.timeout } else { self.quiet() });
-        match self.wait(deadline, Message::is_call)? {
+        let era = self.era;
+        match self.wait(deadline, |it| it.is_call(era))? {
             Wait::Message(message) => {
                 self.serve(&message);
                 Ok(())

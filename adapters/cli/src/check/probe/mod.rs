@@ -64,6 +64,8 @@ pub(super) struct Facts {
     pub(super) legacy: Option<Value>,
     /// The result of `server/discover`, if the server speaks 2026-07-28.
     pub(super) modern: Option<Value>,
+    /// Whether the server wants other credentials.
+    pub(super) is_unauthorized: bool,
     /// How it is reached, for the report, and why an era is not there.
     pub(super) notes: Vec<String>,
 }

@@ -560,17 +560,4 @@ fn chunk(framing: &Framing, data: Vec<u8>) -> Vec<u8> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    #[test]
-    fn an_exchange_is_in_progress_until_its_response_is_written() {
-        let mut state = State::default();
-        let start = state.idle_since().expect("nothing has begun");
-        // The last piece has been read, and the client does not take it.
-        state.is_writing = true;
-        assert_eq!(state.idle_since(), None);
-        state.end_writing();
-        assert!(state.idle_since().is_some_and(|since| since > start));
-    }
-}
+mod tests;

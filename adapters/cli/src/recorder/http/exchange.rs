@@ -79,10 +79,8 @@ impl Exchange {
             Some(names) => match &*head.media_type() {
                 "application/x-www-form-urlencoded" => Masks::Form(QueryMasker::form(names.clone())),
                 // Those of Streamable HTTP that are responses to POST have no address, and are recorded at once.
-                "text/event-stream" if is_get => Masks::Events(Box::new(EventsMasker::new(names.clone()))),
-                media if media.ends_with("json") || media.is_empty() || media == "text/event-stream" => {
-                    Masks::Text(Masker::new(Kind::Json))
-                }
+                "text/event-stream" => Masks::Events(Box::new(EventsMasker::new(names.clone(), is_get))),
+                media if media.ends_with("json") || media.is_empty() => Masks::Text(Masker::new(Kind::Json)),
                 _ => Masks::Text(Masker::new(Kind::Text)),
             },
         };

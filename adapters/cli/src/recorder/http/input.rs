@@ -183,16 +183,10 @@ impl<S: Source> Input<S> {
 
 #[cfg(test)]
 mod tests {
-    use std::{cell::Cell, io::Write, net::TcpListener};
+    use std::{cell::Cell, io::Write};
 
     use super::*;
-
-    /// Returns both ends of a connection.
-    fn pair() -> (TcpStream, TcpStream) {
-        let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
-        let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
-        (client, listener.accept().expect("a connection").0)
-    }
+    use crate::recorder::http::pair;
 
     #[test]
     fn slow_heads_and_idle_connections_end() {

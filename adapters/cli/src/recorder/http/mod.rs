@@ -173,3 +173,11 @@ fn end_on_signals(file: &Arc<RecordFile>) -> Result<(), Failed> {
 fn end_on_signals(_: &Arc<RecordFile>) -> Result<(), Failed> {
     Ok(())
 }
+
+/// Returns both ends of a connection.
+#[cfg(test)]
+fn pair() -> (TcpStream, TcpStream) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let client = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+    (client, listener.accept().expect("a connection").0)
+}

@@ -1,15 +1,16 @@
 //! Both sides of the recorder: the recorder as clients see it, and a server.
 
 use std::{
-    io::{BufRead, BufReader, ErrorKind},
+    io::ErrorKind,
     net::{TcpListener, TcpStream},
     path::Path,
-    process::{Child, Command, Stdio},
+    process::{Child, Command},
     thread,
     time::{Duration, Instant},
 };
 
 use super::WAIT;
+use crate::bridge::start_listening;
 
 /// A recorder that ends with the test.
 pub(crate) struct Listening {
@@ -27,16 +28,7 @@ impl Listening {
     /// Starts it by a command that appends the arguments.
     pub(super) fn start_with(mut command: Command, file: &Path, url: &str, more: &[&str]) -> Self {
         command.args(["record", "--listen", "127.0.0.1:0", "-o"]).arg(file).args(more).arg(url);
-        let mut process = command.stderr(Stdio::piped()).spawn().expect("it runs");
-        let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
-        let url = loop {
-            let line = lines.next().expect("the address").expect("text");
-            if let Some((_, url)) = line.split_once("listening at ") {
-                break url.to_owned();
-            }
-        };
-        // The pipe must not fill up.
-        thread::spawn(move || lines.for_each(drop));
+        let (process, url) = start_listening(command);
         let rest = url.strip_prefix("http://").expect("a URL");
         let address = rest.split('/').next().expect("an address").to_owned();
         Self { process, address, url }

@@ -216,9 +216,18 @@ impl Client {
             }
             self.call += 1;
         }
-        if self.has("another client") && self.is_modern() && !std::mem::replace(&mut self.is_second, true) {
-            self.next = 0;
+        let has_own_ids = self.has("another client with other ids");
+        if (self.has("another client") || has_own_ids)
+            && self.is_modern()
+            && !std::mem::replace(&mut self.is_second, true)
+        {
+            self.next = if has_own_ids { 1000 } else { 0 };
             return self.request("tools/call", self.params_of("tools/call"));
+        }
+        if self.has("another client probes") && !std::mem::replace(&mut self.is_second, true) {
+            let ping = json!({"jsonrpc": "2.0", "id": 1, "method": "ping"});
+            self.pending = Some(ping.clone());
+            return self.send(ping);
         }
         self.is_done = self.profile != Profile::Quiet;
     }

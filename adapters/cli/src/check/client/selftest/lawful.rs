@@ -31,9 +31,9 @@ struct Twins {
 }
 
 impl Twins {
-    fn new(profile: Profile) -> Self {
-        let web = |number| Web::new(profile, Spoil::Nothing).count_from(number);
-        Self { webs: [web(0), web(1_000_000)], turn: 0 }
+    fn new(clients: [(Profile, Spoil); 2]) -> Self {
+        let [first, second] = clients.map(|(profile, spoil)| Web::new(profile, spoil));
+        Self { webs: [first, second.count_from(1_000_000)], turn: 0 }
     }
 
     fn of(&mut self, exchange: u64) -> &mut Web {
@@ -94,13 +94,16 @@ impl Link for Twins {
 
 #[test]
 fn two_clients_of_a_program_are_kept_apart() {
-    for profile in [Profile::Sessions, Profile::Full] {
-        let mut stage = Stage::new(Box::new(Twins::new(profile)), TIMEOUT);
+    let (sessions, full) = ((Profile::Sessions, Spoil::Nothing), (Profile::Full, Spoil::Nothing));
+    // The second client has no sessions, and needs no discovery.
+    let modern = (Profile::Full, Spoil::Flag("repeats a call"));
+    for clients in [[sessions, sessions], [full, full], [sessions, full], [sessions, modern], [modern, sessions]] {
+        let mut stage = Stage::new(Box::new(Twins::new(clients)), TIMEOUT);
         reach(&mut stage);
         let findings = run(&mut stage, &[Era::Modern, Era::Legacy], &[], |_| {});
         let found = found(&findings);
         let why: Vec<_> = findings.iter().filter(|it| found.contains(it.check.id)).collect();
-        assert!(why.is_empty(), "{profile:?}: {why:#?}");
+        assert!(why.is_empty(), "{clients:?}: {why:#?}");
         assert!(findings.iter().filter(|it| it.word() == "passed").count() > 25, "{findings:#?}");
     }
 }
@@ -129,9 +132,9 @@ fn calls_may_overlap() {
             tolerated(place, profile, Spoil::Flag("pipelines"));
         }
     }
-    // A call that comes before the answer does not show that the answer was read.
+    // A call that comes before the answer has no header.
     let findings = judge(Place::Http, Profile::Full, Spoil::Flag("pipelines"), &[Era::Modern]);
-    assert_eq!(word(&findings, "modern-http-param"), "not reachable");
+    assert_eq!(word(&findings, "modern-http-param"), "passed");
 }
 
 #[test]
@@ -209,7 +212,18 @@ fn lost_calls_may_be_repeated_with_their_token() {
 
 #[test]
 fn another_client_needs_no_discovery() {
-    tolerated(Place::Http, Profile::Full, Spoil::Flag("another client"));
+    for flag in ["another client", "another client with other ids"] {
+        tolerated(Place::Http, Profile::Full, Spoil::Flag(flag));
+        let findings = judge(Place::Http, Profile::Full, Spoil::Flag(flag), &[Era::Modern]);
+        assert_eq!(word(&findings, "modern-http-param"), "passed");
+    }
+}
+
+#[test]
+fn another_client_may_ping_before_it_has_a_session() {
+    for profile in [Profile::Sessions, Profile::Full] {
+        tolerated(Place::Http, profile, Spoil::Flag("another client probes"));
+    }
 }
 
 #[test]

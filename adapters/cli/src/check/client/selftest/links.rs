@@ -161,6 +161,8 @@ pub(super) struct Web {
     /// The requests of exchanges.
     requests: HashMap<u64, Value>,
     has_get: bool,
+    /// The GET of another client.
+    foreign: Option<u64>,
 }
 
 #[derive(Default)]
@@ -181,6 +183,7 @@ impl Web {
             streams: HashMap::new(),
             requests: HashMap::new(),
             has_get: false,
+            foreign: None,
         }
     }
 
@@ -225,6 +228,15 @@ impl Web {
         self.arrivals.push_back(Arrival::Request(request));
     }
 
+    /// Sends what another client of the program may send before it has a session.
+    fn probe(&mut self, ping: &Value) {
+        let (session, version) = (self.session.take(), self.client.version.take());
+        self.push("POST", ping, &[]);
+        self.push("GET", &Value::Null, &[]);
+        self.foreign = Some(self.next);
+        (self.session, self.client.version) = (session, version);
+    }
+
     fn flush(&mut self) {
         self.clock.came = self.clock.now;
         while let Some(mut message) = self.client.out.pop_front() {
@@ -235,6 +247,10 @@ impl Web {
                 message = json!([text]);
             }
             let opens = message["method"] == "notifications/initialized" && !self.client.is_modern();
+            if message["method"] == "ping" {
+                self.probe(&message);
+                continue;
+            }
             self.push("POST", &message, &[]);
             if opens && !self.has_get {
                 self.has_get = true;
@@ -323,6 +339,7 @@ impl Link for Web {
     fn end_server(&mut self) {}
 
     fn respond(&mut self, exchange: u64, reply: HttpReply) {
+        assert!(self.foreign != Some(exchange) || reply.status == 405, "the session has the stream of another client");
         let request = self.requests.get(&exchange).cloned().unwrap_or_default();
         if request["method"] == "initialize" {
             self.session = header(&reply.headers, "mcp-session-id").map(str::to_owned).or(self.session.take());
