@@ -97,6 +97,7 @@ fn wrong_files_are_refused() {
         ("", "it has neither a \"command\" nor a \"url\""),
         (r#""command":"a","url":"b""#, "it has both"),
         (r#""type":"stdio","url":"b""#, "has no \"url\""),
+        (r#""type":"stdio","args":["a"]"#, "a server of the type \"stdio\" needs a \"command\""),
         (r#""type":"http","command":"b""#, "needs a \"url\""),
         (r#""type":"ws","url":"b""#, "its type is none of"),
         (r#""command":7"#, "mcpServers.s.command: it is not a text"),
