@@ -1,14 +1,20 @@
 //! Scopes of tools and of their tasks, without HTTP: a request that lacks them gets an error.
 
+use std::borrow::Cow;
+
 use mcp_proto::{
     connection::Principal,
     protocol::{Era, ProtocolVersion},
     schema::TaskSupport,
+    wire::{Json, RawJson},
 };
 use serde_json::{Value, json};
 
 use super::pair::Pair;
-use crate::{CompletionRequest, Host, Prompt, Resource, ResourceTemplate, Service, Tool};
+use crate::{
+    CompletionRequest, Host, Prompt, Resource, ResourceTemplate, Service, Tool,
+    driver_api::connection_handle::Application as _,
+};
 
 /// The scopes of the tool.
 const ALL: [&str; 2] = ["read", "write"];
@@ -214,4 +220,25 @@ fn completion_and_subscriptions_need_scopes_of_all_matches() {
         let done = send_request(&pair, ProtocolVersion::V2025_11_25, &["s"], method, params.clone());
         assert!(done["result"].is_object(), "{method} {params}: {done}");
     }
+}
+
+/// A driver asks for the scopes of requests that it cannot refuse later.
+#[test]
+fn requests_have_scopes_before_they_are_received() {
+    let version = ProtocolVersion::V2025_11_25;
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service(), version);
+    let (scan, count) = (begin(&pair, version, "scan"), begin(&pair, version, "count"));
+    let requests = [
+        ("tasks/get", json!({"taskId": scan})),
+        ("tasks/get", json!({"taskId": count})),
+        ("tasks/cancel", json!({"taskId": "unknown"})),
+        ("tasks/list", json!({})),
+        ("tools/call", json!({"name": "scan"})),
+        ("tools/call", json!({"name": "count"})),
+        ("own/method", json!({"taskId": scan})),
+    ];
+    let requests = requests.map(|(method, params)| (method, Json::new(&params).expect("JSON")));
+    let mut requests = requests.iter().map(|(method, params)| (Cow::Borrowed(*method), Some(RawJson::from(params))));
+    let required = pair.server_session.required_scopes(&pair.server.connection(), None, &mut requests);
+    assert_eq!(required, [ALL, ALL]);
 }
