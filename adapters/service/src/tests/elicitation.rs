@@ -403,12 +403,16 @@ fn forms_of_fields_have_the_shape_of_the_revision() {
     }
     let several = || {
         let titled = ChoicesField::titled([("a", "A"), ("b", "B")]).min_items(1).max_items(2).default_value(["a"]);
-        Form::new().field("plain", ChoicesField::new(["x", "y"])).field("titled", titled)
+        let titled = titled.title("Letters").description("All that fit");
+        Form::new().field("plain", ChoicesField::new(["x", "y"]).title("Axes")).field("titled", titled)
     };
     let sent = shown(several(), ProtocolVersion::V2025_11_25).expect("it is shown");
     let options = json!([{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]);
-    let titled = json!({"type": "array", "items": {"anyOf": options}, "minItems": 1, "maxItems": 2, "default": ["a"]});
-    let plain = json!({"type": "array", "items": {"type": "string", "enum": ["x", "y"]}});
+    let titled = json!({
+        "type": "array", "title": "Letters", "description": "All that fit", "items": {"anyOf": options},
+        "minItems": 1, "maxItems": 2, "default": ["a"],
+    });
+    let plain = json!({"type": "array", "title": "Axes", "items": {"type": "string", "enum": ["x", "y"]}});
     assert_eq!(sent["properties"], json!({"plain": plain, "titled": titled}));
     assert!(shown(several(), ProtocolVersion::V2025_06_18).is_err(), "it has no choices of several");
 }
