@@ -293,3 +293,25 @@ fn parent_service_reaches_unlisted_resources_of_a_backend() {
         world.servers[0].backend.remove();
     }
 }
+
+#[test]
+fn unlisted_resources_of_parts_do_not_replace_each_other() {
+    let [mut world, mut other] = [World::new(), World::new()];
+    let whole = Service::builder("whole", "1.0.0").enable_resources();
+    let whole = whole.mount("p", &world.service).mount("q", &other.service).build().expect("a service");
+    world.clients.push(TestClient::of(&whole).version(V2025_11_25).connect());
+    let peer = world.peer(0);
+    let empty = || Service::builder("back", "1.0.0").enable_resources().build().expect("a service");
+    world.serve(Backend::builder("back"), &empty(), V2026_07_28);
+    let mut is_reached = |uri: &str| {
+        world.back(0).take_transcript();
+        let read = world.wait(peer.read_resource(uri).expect("allowed"));
+        assert!(read.is_err_and(|error| error.is_resource_not_found()));
+        world.back(0).transcript().to_string().contains("resources/read")
+    };
+    assert!(is_reached("p+back+test://a"));
+    other.serve(Backend::builder("back"), &empty(), V2026_07_28);
+    assert!(is_reached("p+back+test://a"));
+    other.servers[0].backend.remove();
+    assert!(is_reached("p+back+test://a"));
+}

@@ -358,3 +358,24 @@ fn levels_of_sessions_reach_backends_with_sessions() {
         }
     }
 }
+
+#[test]
+fn a_list_that_has_not_changed_notifies_no_client() {
+    let (heard, service) = (Heard::default(), server());
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &service, V2025_11_25);
+    world.client(&host(&heard), V2025_11_25);
+    world.back(0).take_transcript();
+    for changes in [false, true] {
+        if changes {
+            service.add(Tool::new("new", || "new")).expect("it is new");
+        } else {
+            world.back(0).send_server_line(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        }
+        world.settle();
+        world.back(0).advance(ProxyLimits::default().list_pause);
+        world.settle();
+        assert!(world.back(0).take_transcript().to_string().contains(r#""method":"tools/list""#));
+        assert_eq!(take(&heard).len(), usize::from(changes));
+    }
+}
