@@ -498,4 +498,74 @@ mod tests {
             assert!(matches!(ended, Poll::Ready(ResponseEvent::End(Err(CallError::Cancelled)))));
         }
     }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::after_zero(Duration::from_secs(seconds))
+    }
+
+    fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
+        let in_flight = InFlight::of_task("x".into(), None);
+        tasks.create(at(0), (None, vec![]), TaskHolder::Connection(1), &in_flight, size).expect("a task")
+    }
+
+    #[test]
+    fn tasks_have_the_size_of_their_params_then_of_their_results() {
+        let json = |text: &str| mcp_proto::wire::Json::parse(text).expect("JSON");
+        let error = || ErrorObject::internal("no luck");
+        let result = || CallToolResult::text("done");
+        let written = At(&result(), Some(VERSION)).to_json().expect("JSON").get().len();
+        for (answer, message, size) in [
+            (Ok(result()), None, written),
+            (Ok(result()), Some("half"), written + 4),
+            (Err(error()), None, 14),
+            (Err(error()), Some("half"), 14),
+            (Err(error().with_data(json("\"data\""))), None, 20),
+        ] {
+            for has_room in [true, false] {
+                let max_bytes_per_principal = if has_room { size.max(104) } else { size - 1 };
+                let policy = TaskPolicy { max_bytes_per_principal, ..TaskPolicy::default() };
+                let tasks = Tasks::new(policy, Random::default(), None);
+                let task = create(&tasks, if has_room { 100 } else { 1 });
+                message.iter().for_each(|message| tasks.set_status_message(at(1), &task, message));
+                let before = lock(&task.state).size;
+                assert_eq!(before, if has_room { 100 } else { 1 } + message.map_or(0, str::len));
+                tasks.finish(at(2), &task, answer.clone());
+                let state = lock(&task.state);
+                assert_eq!(
+                    (state.size, tasks.bytes.load(Ordering::Relaxed)),
+                    if has_room { (size, size) } else { (0, 0) }
+                );
+                let is_own = state.outcome.as_ref().is_some_and(|outcome| outcome.is_ok() == answer.is_ok());
+                let refused = Some("The results of tasks are larger than the limit");
+                assert_eq!(has_room || state.message.as_deref() == refused, true, "{:?}", state.message);
+                assert!(is_own || !has_room);
+            }
+        }
+    }
+
+    #[test]
+    fn equal_messages_and_repeated_cancellations_change_nothing() {
+        let tasks = Tasks::new(TaskPolicy::default(), Random::default(), None);
+        let task = create(&tasks, 10);
+        let state = || {
+            let state = lock(&task.state);
+            (state.revision, state.updated, state.size)
+        };
+        tasks.set_status_message(at(1), &task, "half");
+        assert_eq!(state(), (1, at(1), 14));
+        tasks.set_status_message(at(2), &task, "half");
+        assert_eq!(state(), (1, at(1), 14));
+        tasks.set_status_message(at(3), &task, "all");
+        assert_eq!(state(), (2, at(3), 13));
+        tasks.cancel(at(4), &task);
+        let cancelled = state();
+        tasks.cancel(at(5), &task);
+        assert_eq!((state(), lock(&task.state).cancelled), (cancelled, true));
+        let ended = create(&tasks, 10);
+        tasks.finish(at(6), &ended, Ok(CallToolResult::text("done")));
+        tasks.cancel(at(7), &ended);
+        tasks.set_status_message(at(7), &ended, "late");
+        let state = lock(&ended.state);
+        assert_eq!((state.cancelled, &state.status, &state.message), (false, &TaskStatus::Completed, &None));
+    }
 }
