@@ -114,12 +114,25 @@ fn wrong_files_are_refused() {
 fn sizes_are_bounded() {
     let long = "x".repeat(ServersConfig::MAX_BYTES + 1);
     assert!(parse(&long).expect_err("it is too large").to_string().contains("too large"));
+    let empty = r#"{"servers":{}}"#;
+    let longest = format!("{empty}{}", " ".repeat(ServersConfig::MAX_BYTES - empty.len()));
+    assert!(parse(&longest).is_ok());
+    assert!(parse(&format!("{longest} ")).is_err());
     // A short text with a long variable, many times.
     let many = vec!["\"${LONG}\""; 2000].join(",");
     let text = format!(r#"{{"servers":{{"a":{{"command":"x","args":[{many}]}}}}}}"#);
     let value = "y".repeat(10_000);
     let error = ServersConfig::parse(&text, |_| Some(value.clone())).expect_err("it is too large");
     assert!(error.to_string().contains("the texts are too long"), "{error}");
+}
+
+#[test]
+fn the_number_of_warnings_is_bounded() {
+    for (unknown, warnings) in [(99, 99), (100, 100), (101, 100), (500, 100)] {
+        let members: Vec<_> = (0..unknown).map(|number| format!(r#""x{number}":1"#)).collect();
+        let config = parse(&format!(r#"{{"servers":{{}},{}}}"#, members.join(","))).expect("a configuration");
+        assert_eq!(config.warnings().len(), warnings, "{unknown}");
+    }
 }
 
 #[test]

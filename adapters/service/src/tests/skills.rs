@@ -422,6 +422,13 @@ fn loads_a_skill_from_a_folder() {
     let files: Vec<_> = listed(&pair)[0].resources.listed().expect("files").iter().map(|it| it.uri.clone()).collect();
     let expected = ["SKILL.md", "examples/a.md", "examples/b.md"].map(|path| format!("skill://office/mail/{path}"));
     assert_eq!(files, expected);
+    // Files that make it as large as a skill can be, and one byte more.
+    let rest = usize::try_from(SKILL_LIMITS.1).expect("it fits") - text("mail").len() - "ba".len();
+    fs::write(folder.join("rest"), vec![0; rest]).expect("a file");
+    Skill::from_folder("office/mail", &folder).expect("it is not too large");
+    fs::write(folder.join("rest"), vec![0; rest + 1]).expect("a file");
+    Skill::from_folder("office/mail", &folder).expect_err("it is too large");
+    fs::remove_file(folder.join("rest")).expect("it is gone");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("/", folder.join("examples/root")).expect("a link");
