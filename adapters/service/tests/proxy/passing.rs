@@ -216,7 +216,7 @@ fn prefixes_of_names_are_valid() {
     {
         assert_eq!(Backend::prefix_of(name), prefix);
         let service = Service::builder("front", "1.0.0").build().expect("a service");
-        assert!(Backend::builder(name).join(&service).is_ok(), "{name}");
+        assert_eq!(Backend::builder(name).join(&service).expect("a backend").name(), name);
     }
 }
 
