@@ -120,6 +120,8 @@ fn operations_are_tools_in_both_eras() {
         let get = tool("get_pet");
         assert_eq!(get.description.as_deref(), Some("Returns a pet\n\nWith its owner."));
         assert!(get.annotations.as_ref().expect("hints").is_read_only());
+        let put = tool("setPet").annotations.as_ref().expect("hints");
+        assert_eq!((put.is_read_only(), put.idempotent_hint, put.open_world_hint), (false, Some(true), Some(true)));
         let schema: Value = get.input_schema.decode().expect("a schema");
         assert_eq!(
             schema,
