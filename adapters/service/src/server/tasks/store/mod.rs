@@ -521,25 +521,24 @@ mod tests {
             (Err(error()), Some("half"), 14),
             (Err(error().with_data(json("\"data\""))), None, 20),
         ] {
-            for has_room in [true, false] {
-                let max_bytes_per_principal = if has_room { size.max(104) } else { size - 1 };
+            let begun = |params: usize, max_bytes_per_principal: usize| {
                 let policy = TaskPolicy { max_bytes_per_principal, ..TaskPolicy::default() };
                 let tasks = Tasks::new(policy, Random::default(), None);
-                let task = create(&tasks, if has_room { 100 } else { 1 });
+                let task = create(&tasks, params);
                 message.iter().for_each(|message| tasks.set_status_message(at(1), &task, message));
-                let before = lock(&task.state).size;
-                assert_eq!(before, if has_room { 100 } else { 1 } + message.map_or(0, str::len));
+                assert_eq!(lock(&task.state).size, params + message.map_or(0, str::len));
                 tasks.finish(at(2), &task, answer.clone());
-                let state = lock(&task.state);
-                assert_eq!(
-                    (state.size, tasks.bytes.load(Ordering::Relaxed)),
-                    if has_room { (size, size) } else { (0, 0) }
-                );
-                let is_own = state.outcome.as_ref().is_some_and(|outcome| outcome.is_ok() == answer.is_ok());
-                let refused = Some("The results of tasks are larger than the limit");
-                assert_eq!(has_room || state.message.as_deref() == refused, true, "{:?}", state.message);
-                assert!(is_own || !has_room);
-            }
+                (tasks, task)
+            };
+            let (tasks, task) = begun(100, size.max(104));
+            let state = lock(&task.state);
+            assert_eq!((state.size, tasks.bytes.load(Ordering::Relaxed)), (size, size), "{answer:?}");
+            let outcome = state.outcome.as_ref().expect("it has ended");
+            assert_eq!(outcome.as_ref().err(), answer.as_ref().err());
+            let (tasks, task) = begun(1, size - 1);
+            let state = lock(&task.state);
+            assert_eq!((state.size, tasks.bytes.load(Ordering::Relaxed)), (0, 0), "{answer:?}");
+            assert_eq!(state.message.as_deref(), Some("The results of tasks are larger than the limit"));
         }
     }
 
