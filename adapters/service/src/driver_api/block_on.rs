@@ -236,4 +236,35 @@ mod tests {
         let drives = HandlerScope::default().run(|| wait_once(|_| ()));
         assert_eq!((drives, calls.get()), (0, 1));
     }
+
+    #[test]
+    fn work_is_interrupted_by_a_notification_of_another_thread() {
+        struct Work(AtomicU8);
+
+        impl Interrupt for Work {
+            fn interrupt(&self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+
+        let work = Arc::new(Work(AtomicU8::new(0)));
+        let interrupts = || work.0.load(Ordering::SeqCst);
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()) && !thread.is_notified());
+        thread.end_work();
+        thread::scope(|scope| scope.spawn(|| thread.notify()).join().expect("no panic"));
+        assert_eq!((interrupts(), thread.is_notified()), (0, true), "the work had ended");
+        assert!(!thread.begin_work(work.clone()), "it was notified before");
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()));
+        thread.notify();
+        assert_eq!((interrupts(), thread.is_notified()), (0, true), "the thread itself checks its state");
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()));
+        thread::scope(|scope| scope.spawn(|| thread.waker().wake()).join().expect("no panic"));
+        assert_eq!((interrupts(), thread.is_notified()), (1, true));
+        thread.end_work();
+        assert!(thread.is_notified(), "a notification outlasts the work");
+        assert_eq!(format!("{thread:?}"), "WaitingThread { is_notified: true, .. }");
+    }
 }

@@ -347,6 +347,10 @@ mod tests {
         }
         let slots = begin(&mut jobs);
         assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (4, 2, 1));
+        assert_eq!(format!("{jobs:?}"), "JobQueue { waiting: 0, running: [2, 2], .. }");
+        let [one, other] = [function(&begun, Schedule::Serial, 2), future(&begun, Schedule::Concurrent, 2)];
+        assert_eq!(format!("{one:?}"), "Job { schedule: Serial, kind: Blocking }");
+        assert_eq!(format!("{other:?}"), "Job { schedule: Concurrent, kind: Async }");
         slots.into_iter().for_each(|slot| jobs.ended(slot));
         assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (0, 0, 0));
     }

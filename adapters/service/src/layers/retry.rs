@@ -343,4 +343,36 @@ mod tests {
         assert!(policy.delay(2, &status(503, None)).is_some());
         assert_eq!(policy.delay(3, &status(503, None)), None, "it was the last attempt");
     }
+
+    #[test]
+    fn only_requests_without_further_effects_are_repeated() {
+        use mcp_proto::schema::{
+            CancelTaskParams, CompleteParams, CompletionArgument, CreateMessageParams, GetTaskParams,
+            ListPromptsParams, ListResourceTemplatesParams, ListResourcesParams, ListTasksParams, ListToolsParams,
+            LoggingLevel, PingParams, PromptReference, SetLevelParams, SubscribeParams, UnsubscribeParams,
+        };
+
+        let policy = Retry::new().tools(["read"]);
+        for allowed in [
+            policy.allows(&PingParams::default()),
+            policy.allows(&ListToolsParams::default()),
+            policy.allows(&ListPromptsParams::default()),
+            policy.allows(&ListResourcesParams::default()),
+            policy.allows(&ListResourceTemplatesParams::default()),
+            policy.allows(&ListTasksParams::default()),
+            policy.allows(&GetTaskParams::new("1")),
+            policy.allows(&GetPromptParams::new("a")),
+            policy.allows(&ReadResourceParams::new("a:b")),
+            policy.allows(&SubscribeParams::new("a:b")),
+            policy.allows(&UnsubscribeParams::new("a:b")),
+            policy.allows(&SetLevelParams::new(LoggingLevel::Error)),
+            policy.allows(&CompleteParams::new(PromptReference::new("a"), CompletionArgument::new("a", ""))),
+            policy.allows(&CallToolParams::new("read")),
+        ] {
+            assert!(allowed);
+        }
+        assert!(!policy.allows(&CallToolParams::new("write")));
+        assert!(!policy.allows(&CancelTaskParams::new("1")));
+        assert!(!policy.allows(&CreateMessageParams::new([], 1_u64)));
+    }
 }

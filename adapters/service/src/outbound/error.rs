@@ -201,6 +201,8 @@ mod tests {
                 true,
             ),
             (CallError::Failed(network.clone()), network.to_string(), true),
+            #[cfg(feature = "skills")]
+            (CallError::from(SkillFault::Digest), SkillFault::Digest.to_string(), true),
         ] {
             assert_eq!((error.to_string(), error.source().is_some()), (text, has_source), "{error:?}");
         }

@@ -425,7 +425,8 @@ fn loads_a_skill_from_a_folder() {
     // Files that make it as large as a skill can be, and one byte more.
     let rest = usize::try_from(SKILL_LIMITS.1).expect("it fits") - text("mail").len() - "ba".len();
     fs::write(folder.join("rest"), vec![0; rest]).expect("a file");
-    Skill::from_folder("office/mail", &folder).expect("it is not too large");
+    let largest = Skill::from_folder("office/mail", &folder).expect("it is not too large");
+    Service::builder("test", "1").skill(largest).build().expect("it is not too large");
     fs::write(folder.join("rest"), vec![0; rest + 1]).expect("a file");
     Skill::from_folder("office/mail", &folder).expect_err("it is too large");
     fs::remove_file(folder.join("rest")).expect("it is gone");
