@@ -133,6 +133,9 @@ impl TaskStore for Store {
 
     fn send(&self, id: &str, command: String) -> Deferred<io::Result<()>> {
         let state = lock(&self.shared.0);
+        if state.is_full {
+            return Deferred::ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
         let process = state.tasks.get(id).and_then(|(process, _)| state.processes[*process].clone());
         drop(state);
         Deferred::ready(match process {
@@ -356,4 +359,19 @@ fn only_ids_of_tasks_are_looked_up_in_the_store() {
         assert!(get(&pair, id).is_err(), "{id}");
     }
     assert_eq!(lock(&shared.0).found, [id, upper].map(str::to_owned).into());
+}
+
+#[test]
+fn a_process_with_too_many_commands_is_busy() {
+    let (_open, gate) = Gate::new();
+    let shared = Shared::default();
+    let [first, second] = [(); 2].map(|()| shared.process(echo().tool(works(&gate))));
+    let (here, there) = (modern(&first), modern(&second));
+    let id = begin(&here, "works");
+    lock(&shared.0).is_full = true;
+    let error = cancel(&there, &id).expect_err("there is no room");
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!("The process of the task is too busy")));
+    lock(&shared.0).is_full = false;
+    cancel(&there, &id).expect("a receipt");
+    until_status(&here, &id, "cancelled");
 }

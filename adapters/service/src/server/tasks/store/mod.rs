@@ -567,4 +567,17 @@ mod tests {
         let state = lock(&ended.state);
         assert_eq!((state.cancelled, &state.status, &state.message), (false, &TaskStatus::Completed, &None));
     }
+
+    #[test]
+    fn only_a_running_task_with_room_requests_input() {
+        let policy = TaskPolicy { max_input_requests: 2, ..TaskPolicy::default() };
+        let tasks = Tasks::new(policy, Random::default(), None);
+        let add = |task: &Task| tasks.add_input_request(at(1), task, None, ListRootsParams::default().into()).is_some();
+        let task = create(&tasks, 0);
+        assert_eq!([add(&task), add(&task), add(&task)], [true, true, false]);
+        let [cancelled, ended] = [(); 2].map(|()| create(&tasks, 0));
+        tasks.cancel(at(2), &cancelled);
+        tasks.finish(at(2), &ended, Ok(CallToolResult::text("done")));
+        assert_eq!([add(&cancelled), add(&ended)], [false, false]);
+    }
 }
