@@ -48,10 +48,13 @@ pub(crate) fn server() -> Service {
             Err::<(), _>(Failure::rpc(ErrorObject::new(ErrorCode(-31_000), "no").with_data(data)))
         }))
         .tool(Tool::new("fail", || Err::<(), _>(Failure::new("it failed"))))
-        .prompt(
-            Prompt::new("ask", |topic: Topic| format!("About {}?", topic.topic))
-                .complete("topic", |request: CompletionRequest| vec![format!("{}!", request.value)]),
-        )
+        .prompt(Prompt::new("ask", |topic: Topic| format!("About {}?", topic.topic)).complete(
+            "topic",
+            |request: CompletionRequest| {
+                let known: Vec<_> = request.known.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                vec![format!("{}!{}", request.value, known.join(","))]
+            },
+        ))
         .resource(Resource::new("test://a", "a", || "text").mime_type("text/plain"))
         .template(
             ResourceTemplate::new("test://{id}/data", "data", |id: Id| id.id)
@@ -114,6 +117,10 @@ fn items_and_results_pass_without_loss_in_all_eras() {
         let reference: CompletionReference = PromptReference::new("back__ask").into();
         let completed = world.wait(peer.complete(reference, "topic", "v", ()).expect("allowed")).expect("proposals");
         assert_eq!(completed.completion.values, ["v!"]);
+        let reference = PromptReference::new("back__ask");
+        let known = serde_json::json!({"language": "en"});
+        let completed = world.wait(peer.complete(reference, "topic", "v", known).expect("allowed")).expect("proposals");
+        assert_eq!(completed.completion.values, ["v!language=en"]);
         let reference: CompletionReference = ResourceTemplateReference::new("back+test://{id}/data").into();
         let completed = world.wait(peer.complete(reference, "id", "", ()).expect("allowed")).expect("proposals");
         assert_eq!(completed.completion.values, ["1", "2"]);
