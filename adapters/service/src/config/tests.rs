@@ -34,6 +34,8 @@ fn reads_files_of_several_applications() {
     let config = parse(code).expect("a configuration");
     assert_eq!(config.servers().map(|(name, _)| name).collect::<Vec<_>>(), ["b", "a"]);
     assert_eq!(config.warnings(), ["servers.b.gallery is ignored", "other is ignored"]);
+    let enabled = parse(r#"{"servers":{"a":{"command":"c","disabled":false}}}"#).expect("a configuration");
+    assert_eq!((enabled.servers().count(), enabled.warnings()), (1, &[][..]));
     for (kind, transport) in [
         ("\"type\":\"sse\",", HttpTransport::Sse),
         ("\"type\":\"streamable-http\",", HttpTransport::Streamable),

@@ -335,10 +335,12 @@ fn hidden_skill_hides_its_files() {
 fn skills_have_cache_times() {
     let hour = Duration::from_secs(3600);
     let skill = Skill::new("mail", text("mail")).cache_for(hour, CacheScope::Public);
-    let service = Service::builder("test", "1").skill(skill).build().expect("a good service");
+    let service = Service::builder("test", "1").skill(skill).cache_lists_for(hour, CacheScope::Public);
+    let service = service.build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2026_07_28);
-    for method in ["skills/get", "resources/read"] {
-        let result = pair.send_request(method, json!({"uri": "skill://mail/SKILL.md"})).expect("a result");
+    for method in ["skills/list", "skills/get", "resources/read"] {
+        let params = if method == "skills/list" { json!({}) } else { json!({"uri": "skill://mail/SKILL.md"}) };
+        let result = pair.send_request(method, params).expect("a result");
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")), "{method}");
     }
 }
