@@ -228,3 +228,30 @@ fn messages_and_their_number_are_bounded() {
     assert_eq!(sent as u64 + dropped.load(Ordering::Relaxed) - before, 20_001);
     assert!(sent < 2_000, "{sent}");
 }
+
+/// A value that counts how often it was written.
+struct Costly<'a>(&'a AtomicU64);
+
+impl fmt::Debug for Costly<'_> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fetch_add(1, Ordering::Relaxed);
+        f.write_str("costly")
+    }
+}
+
+#[test]
+fn values_are_not_written_for_clients_that_do_not_want_them() {
+    static WRITTEN: AtomicU64 = AtomicU64::new(0);
+    for version in ERAS {
+        let tool = Tool::new_async("work", async || {
+            tracing::info!(target: "app", value = ?Costly(&WRITTEN), "done");
+            "done"
+        });
+        let (client, messages) = connect(tool, version);
+        WRITTEN.store(0, Ordering::Relaxed);
+        call(&client, Some(LoggingLevel::Error));
+        assert_eq!((take(&messages).len(), WRITTEN.load(Ordering::Relaxed)), (0, 0), "{version}");
+        call(&client, Some(LoggingLevel::Info));
+        assert_eq!((take(&messages).len(), WRITTEN.load(Ordering::Relaxed)), (1, 1), "{version}");
+    }
+}

@@ -167,3 +167,34 @@ fn cost_of_a_change_is_independent_of_mounted_items() {
     let (some, more) = (allocations(100), allocations(400));
     assert!(more < 5 * some, "4 times as many changes cost {more} allocations instead of {some}");
 }
+
+#[test]
+fn mounted_resources_keep_their_cache_times() -> Result<(), CallError> {
+    use mcp_proto::schema::CacheScope;
+
+    let hour = std::time::Duration::from_secs(3600);
+    let part = Service::builder("part", "1.0.0")
+        .resource(Resource::new("part://a", "a", || "contents").cache_for(hour, CacheScope::Public))
+        .template(
+            ResourceTemplate::new("part://{id}/b", "b", |_: serde_json::Value| "b").cache_for(hour, CacheScope::Public),
+        )
+        .build()
+        .expect("a service");
+    let client = TestClient::of(&whole(&part)).version(ProtocolVersion::V2026_07_28).connect();
+    for uri in ["p+part://a", "p+part://7/b"] {
+        let read = client.read_resource(uri)?;
+        assert_eq!((read.ttl_ms, read.cache_scope), (Some(3_600_000), Some(CacheScope::Public)), "{uri}");
+    }
+    Ok(())
+}
+
+#[test]
+fn changes_of_a_part_reach_each_service_that_offers_it() -> Result<(), CallError> {
+    let part = part();
+    let wholes = [whole(&part), whole(&part), whole(&part)];
+    part.add(Tool::new("new", || "new")).expect("it is new");
+    for whole in &wholes {
+        assert_eq!(TestClient::new(whole).call_tool("p__new", ())?.content[0].as_text(), Some("new"));
+    }
+    Ok(())
+}

@@ -218,6 +218,23 @@ fn calls_over_the_server_limit_wait() {
     }
 }
 
+/// Those that run, and those that wait for one of 32 threads.
+#[test]
+fn all_handlers_that_have_not_ended_are_counted() {
+    let sleep = Tool::new("sleep", |context: Context| context.sleep(Duration::from_secs(1)).wait());
+    let service = Service::builder("test", "1.0.0").tool(sleep).build().expect("a good service");
+    let client = TestClient::new(&service);
+    let calls: Vec<_> = (0..64).map(|_| client.server().call_tool("sleep", ()).expect("it can be sent")).collect();
+    let failed = catch_unwind(AssertUnwindSafe(|| client.assert_idle())).expect_err("it is not idle");
+    let failed = failed.downcast_ref::<String>().expect("a text");
+    assert!(failed.contains("64 handlers run"), "{failed}");
+    for call in calls {
+        client.wait(call).expect("a result");
+    }
+    assert_eq!(client.elapsed(), Duration::from_secs(2), "32 at a time");
+    client.assert_idle();
+}
+
 /// The user of the client may think for minutes, in which the connection of the client has no frame and no deadline.
 #[test]
 fn a_call_goes_on_after_its_user_was_slow() {

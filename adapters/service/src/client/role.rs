@@ -93,11 +93,12 @@ impl Role for ClientRole {
     ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
         let host = &shared.app.0;
         let answer = match inbound.method.known() {
+            // The connection refuses requests for capabilities that the host does not declare.
             Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&inbound, |shared| {
                 Ok(ListRootsResult::new(shared.app.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
             })),
-            Some(Method::ListRoots) if host.list_roots.is_some() => shared.list_roots(&inbound),
-            Some(Method::CreateMessage) if host.sampling.is_some() => shared.sample(&inbound),
+            Some(Method::ListRoots) => shared.list_roots(&inbound),
+            Some(Method::CreateMessage) => shared.sample(&inbound),
             Some(Method::Elicit) => shared.elicit(&inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
                 Ok(shared.handle_session_task_request(method, &inbound, &|_| true))

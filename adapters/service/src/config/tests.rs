@@ -34,6 +34,8 @@ fn reads_files_of_several_applications() {
     let config = parse(code).expect("a configuration");
     assert_eq!(config.servers().map(|(name, _)| name).collect::<Vec<_>>(), ["b", "a"]);
     assert_eq!(config.warnings(), ["servers.b.gallery is ignored", "other is ignored"]);
+    let enabled = parse(r#"{"servers":{"a":{"command":"c","disabled":false}}}"#).expect("a configuration");
+    assert_eq!((enabled.servers().count(), enabled.warnings()), (1, &[][..]));
     for (kind, transport) in [
         ("\"type\":\"sse\",", HttpTransport::Sse),
         ("\"type\":\"streamable-http\",", HttpTransport::Streamable),
@@ -97,6 +99,7 @@ fn wrong_files_are_refused() {
         ("", "it has neither a \"command\" nor a \"url\""),
         (r#""command":"a","url":"b""#, "it has both"),
         (r#""type":"stdio","url":"b""#, "has no \"url\""),
+        (r#""type":"stdio","args":["a"]"#, "a server of the type \"stdio\" needs a \"command\""),
         (r#""type":"http","command":"b""#, "needs a \"url\""),
         (r#""type":"ws","url":"b""#, "its type is none of"),
         (r#""command":7"#, "mcpServers.s.command: it is not a text"),
@@ -113,12 +116,25 @@ fn wrong_files_are_refused() {
 fn sizes_are_bounded() {
     let long = "x".repeat(ServersConfig::MAX_BYTES + 1);
     assert!(parse(&long).expect_err("it is too large").to_string().contains("too large"));
+    let empty = r#"{"servers":{}}"#;
+    let longest = format!("{empty}{}", " ".repeat(ServersConfig::MAX_BYTES - empty.len()));
+    assert!(parse(&longest).is_ok());
+    assert!(parse(&format!("{longest} ")).is_err());
     // A short text with a long variable, many times.
     let many = vec!["\"${LONG}\""; 2000].join(",");
     let text = format!(r#"{{"servers":{{"a":{{"command":"x","args":[{many}]}}}}}}"#);
     let value = "y".repeat(10_000);
     let error = ServersConfig::parse(&text, |_| Some(value.clone())).expect_err("it is too large");
     assert!(error.to_string().contains("the texts are too long"), "{error}");
+}
+
+#[test]
+fn the_number_of_warnings_is_bounded() {
+    for (unknown, warnings) in [(99, 99), (100, 100), (101, 100), (500, 100)] {
+        let members: Vec<_> = (0..unknown).map(|number| format!(r#""x{number}":1"#)).collect();
+        let config = parse(&format!(r#"{{"servers":{{}},{}}}"#, members.join(","))).expect("a configuration");
+        assert_eq!(config.warnings().len(), warnings, "{unknown}");
+    }
 }
 
 #[test]

@@ -188,3 +188,83 @@ impl Wake for Signal {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, future::poll_fn, rc::Rc};
+
+    use super::*;
+    use crate::driver_api::current_handler::{HandlerScope, on_block};
+
+    /// Waits once, and returns the number of calls of `drive`.
+    fn wait_once(drive: impl Fn(&WaitingThread)) -> usize {
+        let (polls, drives) = (Cell::new(0), Cell::new(0));
+        let future = poll_fn(|cx| {
+            polls.set(polls.get() + 1);
+            match polls.get() {
+                // The first poll is not that of a thread which waits.
+                1 => Poll::Pending,
+                2 => {
+                    cx.waker().wake_by_ref();
+                    Poll::Pending
+                }
+                _ => Poll::Ready(()),
+            }
+        });
+        block_on_driving(future, |thread| {
+            drives.set(drives.get() + 1);
+            drive(thread);
+        });
+        drives.get()
+    }
+
+    #[test]
+    fn a_wait_is_itself_and_no_other() {
+        let drives = wait_once(|outer| {
+            assert!(outer.is(&outer.clone()) && outer.is_notified());
+            assert_eq!(wait_once(|inner| assert!(!inner.is(outer) && inner.is(inner))), 1);
+        });
+        assert_eq!(drives, 1);
+    }
+
+    #[test]
+    fn a_handler_that_waits_calls_back_and_does_no_work() {
+        let calls = Rc::new(Cell::new(0));
+        let counted = calls.clone();
+        on_block(move || counted.set(counted.get() + 1));
+        assert_eq!((wait_once(|_| ()), calls.get()), (1, 0));
+        let drives = HandlerScope::default().run(|| wait_once(|_| ()));
+        assert_eq!((drives, calls.get()), (0, 1));
+    }
+
+    #[test]
+    fn work_is_interrupted_by_a_notification_of_another_thread() {
+        struct Work(AtomicU8);
+
+        impl Interrupt for Work {
+            fn interrupt(&self) {
+                self.0.fetch_add(1, Ordering::SeqCst);
+            }
+        }
+
+        let work = Arc::new(Work(AtomicU8::new(0)));
+        let interrupts = || work.0.load(Ordering::SeqCst);
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()) && !thread.is_notified());
+        thread.end_work();
+        thread::scope(|scope| scope.spawn(|| thread.notify()).join().expect("no panic"));
+        assert_eq!((interrupts(), thread.is_notified()), (0, true), "the work had ended");
+        assert!(!thread.begin_work(work.clone()), "it was notified before");
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()));
+        thread.notify();
+        assert_eq!((interrupts(), thread.is_notified()), (0, true), "the thread itself checks its state");
+        let thread = WaitingThread(Arc::new(Signal::new()));
+        assert!(thread.begin_work(work.clone()));
+        thread::scope(|scope| scope.spawn(|| thread.waker().wake()).join().expect("no panic"));
+        assert_eq!((interrupts(), thread.is_notified()), (1, true));
+        thread.end_work();
+        assert!(thread.is_notified(), "a notification outlasts the work");
+        assert_eq!(format!("{thread:?}"), "WaitingThread { is_notified: true, .. }");
+    }
+}

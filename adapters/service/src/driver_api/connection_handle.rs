@@ -125,3 +125,32 @@ pub trait Application<E>: Send + Sync + 'static {
         Vec::new()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::connection::ServerRole;
+
+    use super::*;
+    use crate::{Host, Service, tests::pair::Pair};
+
+    struct Plain;
+
+    impl Application<ServerRole> for Plain {
+        fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, _: Event<'_>) -> Option<Job> {
+            None
+        }
+    }
+
+    #[test]
+    fn an_application_without_scopes_requires_none() {
+        let service = Service::builder("test", "1").build().expect("a good service");
+        let pair = Pair::new(
+            &Host::builder("client", "1").build(),
+            &service,
+            mcp_proto::protocol::ProtocolVersion::LATEST_LEGACY,
+        );
+        let connection = pair.server.connection();
+        let mut requests = [(Cow::Borrowed("ping"), None)].into_iter();
+        assert_eq!(Plain.required_scopes(&connection, None, &mut requests), Vec::<Vec<String>>::new());
+    }
+}

@@ -298,6 +298,7 @@ mod tests {
         }
         let seen = || begun.lock().expect("no panic").clone();
         // The concurrent jobs begin, and the first serial job after them does not wait until they end.
+        assert!(jobs.has_next());
         let first = begin(&mut jobs);
         assert_eq!((seen(), jobs.running()), (vec![0, 1, 2], 3));
         jobs.ended(first[0]);
@@ -346,8 +347,30 @@ mod tests {
         }
         let slots = begin(&mut jobs);
         assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (4, 2, 1));
+        assert_eq!(format!("{jobs:?}"), "JobQueue { waiting: 0, running: [2, 2], .. }");
+        let [one, other] = [function(&begun, Schedule::Serial, 2), future(&begun, Schedule::Concurrent, 2)];
+        assert_eq!(format!("{one:?}"), "Job { schedule: Serial, kind: Blocking }");
+        assert_eq!(format!("{other:?}"), "Job { schedule: Concurrent, kind: Async }");
         slots.into_iter().for_each(|slot| jobs.ended(slot));
         assert_eq!((jobs.running(), jobs.outliving(), jobs.running_futures()), (0, 0, 0));
+    }
+
+    #[test]
+    fn only_notifications_and_faults_have_costs() {
+        use mcp_proto::{connection::Violation, protocol::MethodName, wire::Json};
+
+        let text = Json::parse(r#"{"a":1}"#).expect("JSON");
+        let notification = |params| Event::Notification { method: MethodName::new("own"), params, related_call: None };
+        for (event, cost) in [
+            (notification(None), 256),
+            (notification(Some((&text).into())), 263),
+            (Event::Violation(Violation::Oversized), 256),
+            (Event::PeerError(mcp_proto::wire::ErrorObject::internal("bad")), 256),
+            (Event::Ready, 0),
+            (Event::Closed(mcp_proto::connection::CloseReason::ConnectionLost), 0),
+        ] {
+            assert_eq!(job_cost(&event), cost, "{event:?}");
+        }
     }
 
     #[test]

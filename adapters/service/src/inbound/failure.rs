@@ -300,4 +300,31 @@ mod tests {
         assert_eq!(text(Failure::with_causes(&io::Error::other(Inner))), "no such file");
         assert_eq!(text("a text".into()), "a text");
     }
+
+    #[test]
+    fn errors_for_missing_resources_get_the_uri_of_the_request() {
+        let rpc = |code, data: Option<&str>| {
+            let error = ErrorObject::new(code, "bad");
+            Failure::rpc(match data {
+                Some(data) => error.with_data(Json::parse(data).expect("JSON")),
+                None => error,
+            })
+        };
+        let uri = Some(r#"{"uri":"a:other"}"#);
+        for (failure, is_missing) in [
+            (rpc(ErrorCode::RESOURCE_NOT_FOUND, None), true),
+            (rpc(ErrorCode::RESOURCE_NOT_FOUND, uri), true),
+            (rpc(ErrorCode::INVALID_PARAMS, uri), true),
+            (rpc(ErrorCode::INVALID_PARAMS, None), false),
+            (rpc(ErrorCode::INVALID_PARAMS, Some(r#"{"url":"a:b"}"#)), false),
+            (rpc(ErrorCode::INVALID_PARAMS, Some("[]")), false),
+            (rpc(ErrorCode::INTERNAL_ERROR, uri), false),
+            (Failure::new("bad"), false),
+        ] {
+            let text = format!("{failure:?}");
+            let failure = failure.for_resource("a:b".into());
+            assert_eq!(matches!(&*failure.0, Kind::NoResource(uri) if uri == "a:b"), is_missing, "{text}");
+            assert!(is_missing || format!("{failure:?}") == text, "{text}");
+        }
+    }
 }

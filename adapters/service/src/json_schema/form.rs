@@ -234,6 +234,8 @@ mod tests {
             })
         );
         assert_eq!(form["required"], json!(["name", "guests", "price", "room", "meals"]));
+        let titled = form_of::<Booking>(ProtocolVersion::V2025_11_25).expect("a flat type");
+        assert!(matches!(titled.properties.get("view"), Some(PrimitiveSchema::TitledSingleSelect(_))));
         let early = form_of::<Booking>(ProtocolVersion::V2025_06_18).expect("a flat type");
         let view = early.properties.get("view").expect("a field");
         assert!(matches!(view, PrimitiveSchema::LegacyTitledEnum(view) if view.names == ["Street", "The sea"]));

@@ -74,3 +74,67 @@ impl CallerKey {
         &self.0
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::Arc;
+
+    use mcp_proto::{
+        connection::{Arrival, Principal},
+        protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
+    };
+    use serde_json::json;
+
+    use super::*;
+    use crate::{Host, Service, Tool, tests::pair::Pair};
+
+    /// Returns the two keys of a caller as texts: the usual one, and the exclusive one.
+    fn keys(version: ProtocolVersion, stream: Option<u64>, principal: Option<&str>, has_address: bool) -> [String; 2] {
+        let keys = |context: Context| {
+            let [usual, exclusive] = [Some(CallerKey::of(&context)), CallerKey::exclusive(&context)];
+            format!("{usual:?}/{exclusive:?}")
+        };
+        let service = Service::builder("test", "1").tool(Tool::new("keys", keys)).build().expect("a good service");
+        let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+        if has_address {
+            let _ = pair.server.holder.set(Holder::Address([192, 0, 2, 1].into()));
+        }
+        let mut params = json!({"name": "keys", "arguments": {}});
+        if version.era() == Era::Modern {
+            params["_meta"] = json!({
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            });
+        }
+        let line = json!({"jsonrpc": "2.0", "id": "by hand", "method": "tools/call", "params": params}).to_string();
+        let principal = principal.map(|id| Arc::new(Principal::new(id)));
+        pair.server.input_with(Arrival { stream, principal, ..Arrival::default() }, line.as_bytes());
+        let answer = pair.await_answer("by hand");
+        let text = answer["result"]["content"][0]["text"].as_str().expect("a text");
+        let (usual, exclusive) = text.split_once('/').expect("two keys");
+        [usual.to_owned(), exclusive.to_owned()]
+    }
+
+    #[test]
+    fn callers_are_principals_or_addresses_or_connections() {
+        // Whether two connections are one caller, and whether a result is only for one of them.
+        for (version, stream, principal, has_address, is_one, is_exclusive) in [
+            (V2026_07_28, None, None, false, false, true),
+            (V2026_07_28, Some(1), None, false, true, false),
+            (V2025_11_25, None, None, false, false, true),
+            (V2025_11_25, Some(1), None, false, true, true),
+            (V2026_07_28, Some(1), None, true, true, false),
+            (V2026_07_28, None, None, true, true, true),
+            (V2026_07_28, Some(1), Some("ada"), true, true, true),
+        ] {
+            let [one, other] = [(); 2].map(|()| keys(version, stream, principal, has_address));
+            let what = format!("{version} {stream:?} {principal:?} {has_address}");
+            assert_eq!(one[0] == other[0], is_one, "{what}");
+            assert_eq!(one[1] != "None", is_exclusive, "{what}");
+            assert_eq!(one[1] == other[1], principal.is_some() || !is_exclusive, "{what}");
+        }
+        let of = |principal: &str| keys(V2026_07_28, None, Some(principal), false);
+        let (ada, bob) = (of("ada"), of("bob"));
+        assert!(ada[0] != bob[0] && ada[1] != bob[1] && ada[0] != ada[1]);
+    }
+}

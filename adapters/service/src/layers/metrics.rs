@@ -149,3 +149,91 @@ mod global {
         }
     }
 }
+
+#[cfg(all(test, feature = "metrics"))]
+mod tests {
+    use std::sync::Mutex;
+
+    use metrics::{
+        Counter, CounterFn, Gauge, GaugeFn, Histogram, HistogramFn, Key, KeyName, Metadata, Recorder, SharedString,
+        Unit,
+    };
+
+    use super::*;
+    use crate::util::lock::lock;
+
+    /// The measurements that were recorded.
+    #[derive(Clone, Default)]
+    struct Recorded(Arc<Mutex<Vec<String>>>);
+
+    struct Measure(Recorded, String);
+
+    impl Measure {
+        fn add(&self, what: &str, value: f64) {
+            lock(&self.0.0).push(format!("{what} {} {value}", self.1));
+        }
+    }
+
+    impl CounterFn for Measure {
+        fn increment(&self, value: u64) {
+            self.add("count", f64::from(u32::try_from(value).expect("small")));
+        }
+
+        fn absolute(&self, _: u64) {}
+    }
+
+    impl GaugeFn for Measure {
+        fn increment(&self, value: f64) {
+            self.add("adjust", value);
+        }
+
+        fn decrement(&self, _: f64) {}
+
+        fn set(&self, _: f64) {}
+    }
+
+    impl HistogramFn for Measure {
+        fn record(&self, value: f64) {
+            self.add("observe", value);
+        }
+    }
+
+    impl Recorded {
+        fn measure(&self, key: &Key) -> Arc<Measure> {
+            let labels: Vec<_> = key.labels().map(|label| format!("{}={}", label.key(), label.value())).collect();
+            Arc::new(Measure(self.clone(), format!("{} {}", key.name(), labels.join(" "))))
+        }
+    }
+
+    impl Recorder for Recorded {
+        fn describe_counter(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_gauge(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn describe_histogram(&self, _: KeyName, _: Option<Unit>, _: SharedString) {}
+
+        fn register_counter(&self, key: &Key, _: &Metadata<'_>) -> Counter {
+            Counter::from_arc(self.measure(key))
+        }
+
+        fn register_gauge(&self, key: &Key, _: &Metadata<'_>) -> Gauge {
+            Gauge::from_arc(self.measure(key))
+        }
+
+        fn register_histogram(&self, key: &Key, _: &Metadata<'_>) -> Histogram {
+            Histogram::from_arc(self.measure(key))
+        }
+    }
+
+    #[test]
+    fn measurements_reach_the_recorder_that_is_installed() {
+        let recorded = Recorded::default();
+        let metrics = Metrics::global();
+        metrics::with_local_recorder(&recorded, || {
+            metrics.0.count("a", &[("b", "c"), ("d", "e")], 2);
+            metrics.0.observe("f", &[], 0.5);
+            metrics.0.adjust("g", &[("h", "")], -1.0);
+        });
+        assert_eq!(*lock(&recorded.0), ["count a b=c d=e 2", "observe f  0.5", "adjust g h= -1"]);
+    }
+}

@@ -237,6 +237,20 @@ mod tests {
     }
 
     #[test]
+    fn a_bucket_takes_a_place_until_it_is_full() {
+        for (at, places) in [(SECOND - 1, 2), (SECOND, 1)] {
+            let limit = RateLimit::new(1, Duration::from_secs(1));
+            assert!(limit.take(caller(0), 0).is_ok() && limit.take(caller(1), at).is_ok());
+            assert_eq!(lock(&limit.table).buckets.len(), places, "{at}");
+        }
+        // Each request removes at most two.
+        let limit = RateLimit::new(1, Duration::from_secs(1));
+        assert!((0..5).all(|number| limit.take(caller(number), 0).is_ok()));
+        assert!(limit.take(caller(9), 5 * SECOND).is_ok());
+        assert_eq!(lock(&limit.table).buckets.len(), 4);
+    }
+
+    #[test]
     fn a_clock_that_goes_back_locks_out_no_one_for_longer() {
         let limit = RateLimit::new(1, Duration::from_secs(1));
         assert!(limit.take(caller(1), 10 * SECOND).is_ok());

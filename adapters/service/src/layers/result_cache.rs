@@ -407,4 +407,44 @@ mod tests {
         held.sort_unstable();
         assert_eq!(held, [1, 3]);
     }
+
+    #[test]
+    fn sizes_numbers_and_times_of_results_have_exact_limits() {
+        // Each result has 8 bytes and its text.
+        for (entries, bytes, entry_bytes, kept) in [
+            (1, 8 + 10 + OVERHEAD, 8 + 10, 1),
+            (2, 2 * (8 + 10 + OVERHEAD), 8 + 10, 2),
+            (2, 2 * (8 + 10 + OVERHEAD) - 1, 8 + 10, 1),
+            (9, 1 << 20, 8 + 9, 0),
+            (9, 8 + 10 + OVERHEAD - 1, 1 << 20, 0),
+            (0, 1 << 20, 1 << 20, 0),
+        ] {
+            let limits = Limits { entries, bytes, entry_bytes };
+            let mut store = Store::default();
+            for key in 0..5 {
+                insert(&mut store, "ada", key, 10, limits);
+                check(&store, limits);
+            }
+            assert_eq!(store.entries.len(), kept, "{limits:?}");
+            // The latest results are kept.
+            assert!(store.entries.keys().all(|key| usize::from(key[31]) >= 5 - kept));
+        }
+        let limits = Limits { entries: 9, bytes: 1 << 20, entry_bytes: 1 << 20 };
+        let mut store = Store::default();
+        store.insert([1; 32], CallerKey::named("ada"), JsonObject::empty(), Timestamp::from_nanos(10), limits);
+        assert!(store.get(&[1; 32], Timestamp::from_nanos(9)).is_some());
+        assert!(store.get(&[2; 32], Timestamp::from_nanos(9)).is_none());
+        assert_eq!((store.get(&[1; 32], Timestamp::from_nanos(10)), store.entries.len(), store.bytes), (None, 0, 0));
+    }
+
+    #[test]
+    fn a_cache_counts_its_results() {
+        let cache = ResultCache::new(Duration::from_secs(1));
+        assert_eq!((cache.len(), cache.is_empty()), (0, true));
+        let limits = Limits { entries: 9, bytes: 1 << 20, entry_bytes: 1 << 20 };
+        insert(&mut lock(&cache.store), "ada", 1, 10, limits);
+        assert_eq!((cache.len(), cache.is_empty()), (1, false));
+        cache.clear();
+        assert!(cache.is_empty());
+    }
 }

@@ -278,3 +278,101 @@ impl fmt::Debug for Retry {
         f.debug_struct("Retry").field("attempts", &self.attempts).field("tools", &self.tools).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::{connection::CloseReason, wire::Json};
+    use serde_json::json;
+
+    use super::*;
+
+    fn policy() -> Retry {
+        let random = |bytes: &mut [u8]| {
+            bytes.fill(0xff);
+            Ok(())
+        };
+        let backoff = Backoff { initial: Duration::from_secs(65_536), max: Duration::from_secs(1 << 20) };
+        Retry::new().max_wait(Duration::from_secs(9)).backoff(backoff).random(random)
+    }
+
+    fn status(status: u16, retry_after: Option<Duration>) -> CallError {
+        CallError::Failed(Failure::Status { status, challenges: Vec::new(), retry_after, body: String::new() })
+    }
+
+    #[test]
+    fn temporary_failures_are_repeated_after_their_delay() {
+        let policy = policy();
+        // A half of the delay, and a random part of the other half.
+        let usual = Some(Duration::from_millis(65_535_500));
+        for code in [408, 425, 429, 502, 503, 504] {
+            assert_eq!(policy.delay(1, &status(code, None)), usual, "{code}");
+        }
+        for error in [
+            CallError::Send(SendError::Busy),
+            CallError::TimedOut { total: false },
+            CallError::Failed(Failure::StreamLost),
+            CallError::Failed(Failure::Network("reset".into())),
+        ] {
+            assert_eq!(policy.delay(1, &error), usual, "{error:?}");
+        }
+        for error in [
+            CallError::Send(SendError::Closed),
+            CallError::TimedOut { total: true },
+            CallError::Cancelled,
+            CallError::Closed(CloseReason::ConnectionLost),
+            CallError::Failed(Failure::SessionLost),
+            CallError::Rpc(ErrorObject::new(RATE_LIMITED, "of another server")),
+            CallError::Rpc(
+                ErrorObject::internal("bad").with_data(Json::new(&json!({"retryAfterMs": 1})).expect("JSON")),
+            ),
+        ] {
+            assert_eq!(policy.delay(1, &error), None, "{error:?}");
+        }
+        for code in [400, 401, 403, 404, 407, 409, 428, 500, 501, 505] {
+            assert_eq!(policy.delay(1, &status(code, None)), None, "{code}");
+        }
+    }
+
+    #[test]
+    fn delays_are_at_least_those_that_the_server_requests() {
+        let policy = policy().backoff(Backoff { initial: Duration::from_secs(2), max: Duration::from_secs(2) });
+        let [least, most] = [Duration::from_secs(9), Duration::from_secs(10)];
+        let delay = policy.delay(1, &status(503, Some(least))).expect("another attempt");
+        assert!(least < delay && delay < most, "{delay:?}");
+        assert_eq!(policy.delay(1, &status(503, Some(least + Duration::from_millis(1)))), None, "it is too long");
+        assert!(policy.delay(2, &status(503, None)).is_some());
+        assert_eq!(policy.delay(3, &status(503, None)), None, "it was the last attempt");
+    }
+
+    #[test]
+    fn only_requests_without_further_effects_are_repeated() {
+        use mcp_proto::schema::{
+            CancelTaskParams, CompleteParams, CompletionArgument, CreateMessageParams, GetTaskParams,
+            ListPromptsParams, ListResourceTemplatesParams, ListResourcesParams, ListTasksParams, ListToolsParams,
+            LoggingLevel, PingParams, PromptReference, SetLevelParams, SubscribeParams, UnsubscribeParams,
+        };
+
+        let policy = Retry::new().tools(["read"]);
+        for allowed in [
+            policy.allows(&PingParams::default()),
+            policy.allows(&ListToolsParams::default()),
+            policy.allows(&ListPromptsParams::default()),
+            policy.allows(&ListResourcesParams::default()),
+            policy.allows(&ListResourceTemplatesParams::default()),
+            policy.allows(&ListTasksParams::default()),
+            policy.allows(&GetTaskParams::new("1")),
+            policy.allows(&GetPromptParams::new("a")),
+            policy.allows(&ReadResourceParams::new("a:b")),
+            policy.allows(&SubscribeParams::new("a:b")),
+            policy.allows(&UnsubscribeParams::new("a:b")),
+            policy.allows(&SetLevelParams::new(LoggingLevel::Error)),
+            policy.allows(&CompleteParams::new(PromptReference::new("a"), CompletionArgument::new("a", ""))),
+            policy.allows(&CallToolParams::new("read")),
+        ] {
+            assert!(allowed);
+        }
+        assert!(!policy.allows(&CallToolParams::new("write")));
+        assert!(!policy.allows(&CancelTaskParams::new("1")));
+        assert!(!policy.allows(&CreateMessageParams::new([], 1_u64)));
+    }
+}

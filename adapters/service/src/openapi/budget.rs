@@ -43,3 +43,27 @@ impl<'a> Budget<'a> {
         Ok(())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn values_texts_and_patterns_have_exact_limits() {
+        let limits = OpenApiLimits { schema_nodes: 10, total_patterns: 3, ..OpenApiLimits::default() };
+        let mut budget = Budget::new(&limits);
+        // Each 64 bytes of a text are a value.
+        for (bytes, length, text) in [(0, 0, 1), (63, 0, 1), (64, 1, 2), (127, 1, 2), (128, 2, 3)] {
+            budget.nodes = 0;
+            assert_eq!((budget.length(&"x".repeat(bytes)), budget.nodes), (Ok(()), length), "{bytes}");
+            budget.nodes = 0;
+            assert_eq!((budget.text(&"x".repeat(bytes)), budget.nodes), (Ok(()), text), "{bytes}");
+        }
+        budget.nodes = 7;
+        assert_eq!(budget.values(4), Err(Refusal::SchemaNodes(10)));
+        assert_eq!((budget.values(3), budget.values(0), budget.nodes), (Ok(()), Ok(()), 10));
+        assert_eq!(budget.values(1), Err(Refusal::SchemaNodes(10)));
+        assert_eq!((budget.patterns(1), budget.patterns(2)), (Ok(()), Ok(())));
+        assert_eq!((budget.patterns(0), budget.patterns(1)), (Ok(()), Err(Refusal::Patterns(3))));
+    }
+}

@@ -80,3 +80,29 @@ pub(super) fn is_json(essence: &str) -> bool {
     let is_json = essence == "application/json" || essence.starts_with("application/") && essence.ends_with("+json");
     is_json && essence.bytes().all(|byte| byte.is_ascii_graphic())
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn media_types_are_read_without_parameters() {
+        let of =
+            |name: &str, value: &str| HttpResponse::new(200).header("etag", "a/b").header(name, value).media_type();
+        assert_eq!(of("CONTENT-type", " Application/JSON ; charset=utf-8; a=b"), "application/json");
+        assert_eq!(of("content-type", ""), "");
+        assert_eq!(of("content-length", "7"), "");
+    }
+
+    #[test]
+    fn json_has_several_media_types() {
+        for media_type in ["application/json", "application/problem+json", "application/vnd.a.b+json"] {
+            assert!(is_json(media_type), "{media_type}");
+        }
+        for media_type in
+            ["text/json", "text/a+json", "application/xml", "application/jsonp", "application/a b+json", "", "+json"]
+        {
+            assert!(!is_json(media_type), "{media_type}");
+        }
+    }
+}

@@ -324,3 +324,106 @@ fn parts(path: &str, parameters: &[Parameter]) -> Result<Vec<PathPart>, Refusal>
     }
     Ok(parts)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn document(paths: &Value, components: &Value) -> String {
+        json!({"openapi": "3.1.0", "paths": paths, "components": components}).to_string()
+    }
+
+    /// Returns the least limit with which a document is read.
+    fn least(document: &str, limits: impl Fn(usize) -> OpenApiLimits) -> usize {
+        (0..100_000).find(|limit| read(document, &limits(*limit)).is_ok()).expect("a limit that is enough")
+    }
+
+    #[test]
+    fn limits_of_documents_are_exact() {
+        let operation = json!({"parameters": [{"name": "a", "in": "query", "schema": {"type": "string"}}]});
+        let path =
+            |count: usize| (0..count).map(|n| (format!("/{n}"), json!({"get": operation}))).collect::<Map<_, _>>();
+        let documents = [1, 2, 3].map(|count| document(&path(count).into(), &json!({})));
+        let nodes = documents.each_ref().map(|text| {
+            least(text, |total_schema_nodes| OpenApiLimits { total_schema_nodes, ..OpenApiLimits::default() })
+        });
+        assert!(nodes[0] > 3, "{nodes:?}");
+        assert_eq!([nodes[1], nodes[2]], [2 * nodes[0], 3 * nodes[0]]);
+        for (text, count) in documents.iter().zip(1..) {
+            let bytes = |document_bytes| OpenApiLimits { document_bytes, ..OpenApiLimits::default() };
+            assert!(read(text, &bytes(text.len())).is_ok() && read(text, &bytes(text.len() - 1)).is_err());
+            let operations = |operations| OpenApiLimits { operations, ..OpenApiLimits::default() };
+            assert!(read(text, &operations(count)).is_ok() && read(text, &operations(count - 1)).is_err());
+        }
+        // Refused paths count, too.
+        let paths = json!({"/a": {"get": {}, "put": {}}, "/b": {"$ref": "#/none"}, "/c": {"$ref": "#/none"}});
+        let text = document(&paths, &json!({}));
+        assert_eq!(least(&text, |operations| OpenApiLimits { operations, ..OpenApiLimits::default() }), 4);
+    }
+
+    #[test]
+    fn parameters_of_path_and_operation_are_counted_together() {
+        let query = |name: &str| json!({"name": name, "in": "query"});
+        let get = json!({"parameters": [query("a"), query("b")]});
+        let text = document(&json!({"/a": {"parameters": [query("c")], "get": get}}), &json!({}));
+        for (parameters, refused) in [(3, 0), (2, 1)] {
+            let limits = OpenApiLimits { parameters, ..OpenApiLimits::default() };
+            assert_eq!(read(&text, &limits).expect("a document").1.len(), refused);
+        }
+        for (length, refused) in [(MAX_PARAMETER_NAME, 0), (MAX_PARAMETER_NAME + 1, 1)] {
+            let get = json!({"parameters": [query(&"x".repeat(length))]});
+            let text = document(&json!({"/a": {"get": get}}), &json!({}));
+            assert_eq!(read(&text, &OpenApiLimits::default()).expect("a document").1.len(), refused);
+            let text =
+                document(&json!({format!("/{}", "x".repeat(MAX_PATH - 1024 + length - 1)): {"get": {}}}), &json!({}));
+            assert_eq!(read(&text, &OpenApiLimits::default()).expect("a document").1.len(), refused);
+        }
+    }
+
+    #[test]
+    fn keys_of_security_schemes_are_no_arguments() {
+        let parameter = |location: &str, name: &str| json!({"name": name, "in": location});
+        let schemes = json!({"securitySchemes": {
+            "header": {"type": "apiKey", "in": "header", "name": "X-Key"},
+            "query": {"type": "apiKey", "in": "query", "name": "key"},
+            "other": {"type": "http", "in": "query", "name": "free"},
+        }});
+        let names = ["x-key", "key", "Key", "free"];
+        let all: Vec<_> = ["header", "query"].iter().flat_map(|it| names.map(|name| parameter(it, name))).collect();
+        let text = document(&json!({"/a": {"get": {"parameters": all}}}), &schemes);
+        let (operations, refused) = read(&text, &OpenApiLimits::default()).expect("a document");
+        assert_eq!(refused, []);
+        let left: Vec<_> = operations[0].parameters.iter().map(|it| (it.location, &*it.name)).collect();
+        let (header, query) = (ParameterLocation::Header, ParameterLocation::Query);
+        // `key` and `Key` are one header.
+        let expected = [(header, "key"), (header, "free"), (query, "x-key"), (query, "Key"), (query, "free")];
+        assert_eq!(left, expected);
+    }
+
+    #[test]
+    fn arguments_get_the_descriptions_of_their_parameters() {
+        let parameter =
+            |name: &str, schema: Value| json!({"name": name, "in": "query", "description": "d", "schema": schema});
+        let parameters = [
+            parameter("none", json!(true)),
+            parameter("never", json!(false)),
+            parameter("plain", json!({"type": "string"})),
+            parameter("own", json!({"description": "own"})),
+        ];
+        let body = json!({"required": true, "description": "b", "content": {"application/json": {}}});
+        let post = json!({"parameters": parameters, "requestBody": body});
+        let text = document(&json!({"/a": {"post": post}}), &json!({}));
+        let (operations, refused) = read(&text, &OpenApiLimits::default()).expect("a document");
+        assert_eq!(refused, []);
+        let schema: Value = operations[0].input_schema.decode().expect("a schema");
+        let expected = json!({
+            "none": {"description": "d"},
+            "never": false,
+            "plain": {"type": "string", "description": "d"},
+            "own": {"description": "own"},
+            "body": {"description": "b"},
+        });
+        assert_eq!((&schema["properties"], &schema["required"]), (&expected, &json!(["body"])));
+        assert_eq!(operations[0].name, "post_a");
+    }
+}

@@ -79,4 +79,15 @@ mod tests {
         }
         assert_eq!(document.resolve(&document.root["z"]), Err(Refusal::Reference("#/z".into())));
     }
+
+    #[test]
+    fn the_length_of_references_is_bounded() {
+        let [fits, too_long] = [MAX_REFERENCE - 2, MAX_REFERENCE - 1].map(|length| "x".repeat(length));
+        let root = [&fits, &too_long].map(|name| (name.clone(), json!(1))).into_iter().collect();
+        let document = Document { root: Value::Object(root), is_3_0: false };
+        assert_eq!(document.target(&format!("#/{fits}")), Ok(&json!(1)));
+        assert!(document.target(&format!("#/{too_long}")).is_err());
+        let escaped = json!({"aZ~": 1});
+        assert_eq!(Document { root: escaped, is_3_0: false }.target("#/%61%5A%7e0"), Ok(&json!(1)));
+    }
 }

@@ -363,4 +363,33 @@ mod tests {
         assert!(matches!(convert(false, json!({"schema": {"$dynamicRef": "#x"}})), Err(Refusal::Schema(_))));
         assert!(matches!(convert(false, json!({"schema": 1})), Err(Refusal::Invalid(_))));
     }
+
+    /// Each keyword is a level, and so is each map or list in it.
+    #[test]
+    fn the_depth_of_schemas_has_an_exact_limit() {
+        type Wrap = fn(Value) -> Value;
+        let item: Wrap = |schema| json!({"items": schema});
+        let property: Wrap = |schema| json!({"properties": {"a": schema}});
+        let all: Wrap = |schema| json!({"allOf": [schema]});
+        for (name, wrap, most) in [("items", item, 64), ("properties", property, 32), ("allOf", all, 32)] {
+            let deep = |levels| json!({"schema": (0..levels).fold(json!({}), |schema, _| wrap(schema))});
+            assert!(convert(false, deep(most)).is_ok(), "{name}");
+            assert_eq!(convert(false, deep(most + 1)), Err(Refusal::SchemaDepth(64)), "{name}");
+        }
+        let list: Wrap = |value| json!([value]);
+        let object: Wrap = |value| json!({"a": value});
+        for (name, wrap) in [("lists", list), ("objects", object)] {
+            let deep = |levels| json!({"schema": {"const": (0..levels).fold(json!(1), |value, _| wrap(value))}});
+            assert!(convert(false, deep(63)).is_ok(), "{name}");
+            assert_eq!(convert(false, deep(64)), Err(Refusal::SchemaDepth(64)), "{name}");
+        }
+    }
+
+    #[test]
+    fn boolean_schemas_are_kept() {
+        let schema =
+            json!({"properties": {"a": true}, "additionalProperties": false, "anyOf": [false, {"items": true}]});
+        assert_eq!(convert(false, json!({"schema": schema.clone()})), Ok((schema, Map::new())));
+        assert_eq!(convert(false, json!({"schema": true})), Ok((json!(true), Map::new())));
+    }
 }

@@ -4,7 +4,11 @@ use std::sync::{
 };
 
 use allocation_counter::measure;
-use mcp_proto::{protocol::ProtocolVersion, schema::CallToolResult, wire::JsonObject};
+use mcp_proto::{
+    protocol::ProtocolVersion,
+    schema::{CallToolResult, ContentBlock},
+    wire::JsonObject,
+};
 use serde_json::{Map, Value, json};
 
 use super::*;
@@ -116,6 +120,8 @@ fn operations_are_tools_in_both_eras() {
         let get = tool("get_pet");
         assert_eq!(get.description.as_deref(), Some("Returns a pet\n\nWith its owner."));
         assert!(get.annotations.as_ref().expect("hints").is_read_only());
+        let put = tool("setPet").annotations.as_ref().expect("hints");
+        assert_eq!((put.is_read_only(), put.idempotent_hint, put.open_world_hint), (false, Some(true), Some(true)));
         let schema: Value = get.input_schema.decode().expect("a schema");
         assert_eq!(
             schema,
@@ -233,10 +239,13 @@ fn responses_are_results_and_failures() {
         match responses.fetch_add(1, Ordering::Relaxed) + 1 {
             1 => HttpResponse::new(200).header("content-type", "application/json").body(r#"{"a":1}"#),
             2 => HttpResponse::new(200).header("content-type", "Image/PNG").body(*b"\x89PNG"),
-            3 => HttpResponse::new(200).header("content-type", "application/pdf").body(*b"\xff"),
-            4 => HttpResponse::new(302).header("location", "http://169.254.169.254/"),
-            5 => HttpResponse::new(500).body("x".repeat(100_000)),
-            6 => HttpResponse::new(200).body("x".repeat((1 << 20) + 1)),
+            3 => HttpResponse::new(200).header("content-type", "audio/wav").body(*b"RIFF"),
+            4 => HttpResponse::new(200).header("content-type", "image/svg+xml").body("<svg/>"),
+            5 => HttpResponse::new(200).header("content-type", "application/pdf").body(*b"\xff"),
+            6 => HttpResponse::new(302).header("location", "http://169.254.169.254/"),
+            7 => HttpResponse::new(500).body("x".repeat(100_000)),
+            8 => HttpResponse::new(500).body("x".repeat(4096)),
+            9 => HttpResponse::new(200).body("x".repeat((1 << 20) + 1)),
             _ => HttpResponse::new(200).body("x".repeat(1 << 20)),
         }
     });
@@ -244,10 +253,14 @@ fn responses_are_results_and_failures() {
     let result = call();
     assert_eq!(result.content[0].as_text(), Some(r#"{"a":1}"#));
     assert!(result.structured_content.is_none(), "the document does not describe it");
-    assert!(format!("{:?}", call().content[0]).contains("image/png"));
+    assert!(matches!(&call().content[0], ContentBlock::Image(image) if image.mime_type == "image/png"));
+    assert!(matches!(&call().content[0], ContentBlock::Audio(audio) if audio.mime_type == "audio/wav"));
+    // An image that is a text, which a model can read.
+    assert_eq!(call().content[0].as_text(), Some("<svg/>"));
     assert_eq!(text(&call()), "the response is not a text but \"application/pdf\"");
     assert_eq!(text(&call()), "HTTP status 302");
     assert_eq!(text(&call()), format!("HTTP status 500: {}…", "x".repeat(4096)));
+    assert_eq!(text(&call()), format!("HTTP status 500: {}", "x".repeat(4096)));
     assert_eq!(text(&call()), "the response has more than 1048576 bytes");
     assert!(!call().is_error());
     // A response that is not what the document says.

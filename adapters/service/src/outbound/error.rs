@@ -144,3 +144,67 @@ impl From<SendError> for CallError {
         Self::Send(error)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::error::Error as _;
+
+    use mcp_proto::wire::Json;
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn rpc(code: ErrorCode, data: Value) -> CallError {
+        CallError::Rpc(ErrorObject::new(code, "refused").with_data(Json::new(&data).expect("JSON")))
+    }
+
+    #[test]
+    fn data_of_errors_is_read_by_their_code() {
+        let versions = json!({"supported": ["2025-11-25", "2026-07-28"], "requested": "2030-01-01"});
+        let error = rpc(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, versions.clone());
+        assert_eq!(error.supported_versions(), Some(vec!["2025-11-25".to_owned(), "2026-07-28".to_owned()]));
+        let pages = json!({"elicitations": [
+            {"mode": "url", "message": "Sign in", "url": "https://example.com/", "elicitationId": "1"},
+        ]});
+        let error = rpc(ErrorCode::URL_ELICITATION_REQUIRED, pages.clone());
+        let pages_of = |error: &CallError| error.url_elicitations().map(|pages| pages.len());
+        assert_eq!((error.supported_versions(), pages_of(&error)), (None, Some(1)));
+        for error in [
+            rpc(ErrorCode::INTERNAL_ERROR, versions),
+            rpc(ErrorCode::INTERNAL_ERROR, pages),
+            rpc(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, json!({})),
+            rpc(ErrorCode::URL_ELICITATION_REQUIRED, json!([])),
+            CallError::Rpc(ErrorObject::new(ErrorCode::UNSUPPORTED_PROTOCOL_VERSION, "no data")),
+            CallError::Cancelled,
+        ] {
+            assert_eq!((error.supported_versions(), pages_of(&error)), (None, None), "{error:?}");
+        }
+    }
+
+    #[test]
+    fn errors_are_texts_with_their_causes() {
+        let network = Failure::Network("reset".into());
+        for (error, text, has_source) in [
+            (CallError::Send(SendError::Busy), SendError::Busy.to_string(), true),
+            (CallError::Rpc(ErrorObject::internal("bad")), ErrorObject::internal("bad").to_string(), true),
+            (CallError::Malformed, "the response of the peer is invalid".into(), false),
+            (CallError::Decode("a".into()), "the result cannot be read: a".into(), false),
+            (CallError::Invalid("b".into()), "the result cannot be used: b".into(), false),
+            (CallError::ToolFailed("c".into()), "the tool failed: c".into(), false),
+            (CallError::TimedOut { total: true }, "the peer did not finish in time".into(), false),
+            (CallError::TimedOut { total: false }, "the peer did not respond in time".into(), false),
+            (CallError::InputRequired, "input of the client is required first".into(), false),
+            (CallError::Cancelled, "cancelled".into(), false),
+            (
+                CallError::Closed(CloseReason::ConnectionLost),
+                format!("the connection ended: {}", CloseReason::ConnectionLost),
+                true,
+            ),
+            (CallError::Failed(network.clone()), network.to_string(), true),
+            #[cfg(feature = "skills")]
+            (CallError::from(SkillFault::Digest), SkillFault::Digest.to_string(), true),
+        ] {
+            assert_eq!((error.to_string(), error.source().is_some()), (text, has_source), "{error:?}");
+        }
+    }
+}

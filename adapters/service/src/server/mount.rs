@@ -269,16 +269,18 @@ fn address(service: &Arc<Inner>) -> usize {
 
 impl Origin for Mounted {
     fn read(&self, uri: String, context: &Context) -> Deferred<Result<ReadResourceResult, Failure>> {
-        let found = self.prefix.strip_uri(&uri).map(|own| (own.to_owned(), read(&self.service.0.catalog).find(own)));
+        let own = self.prefix.strip_uri(&uri);
+        let handler = own.and_then(|own| read(&self.service.0.catalog).find(own));
+        let origin = match &handler {
+            Some(ResourceHandler::Template(template, _)) => template.origin.as_ref(),
+            _ => None,
+        };
         let prefix = self.prefix.clone();
-        match found {
-            Some((own, Some(ResourceHandler::Template(template, _)))) if template.origin.is_some() => {
-                match &template.origin {
-                    Some(origin) => origin.read(own, context).map(move |read| Ok(read_result(&prefix, read?))),
-                    None => Deferred::ready(Err(Failure::resource_not_found(uri))),
-                }
+        match own.zip(origin) {
+            Some((own, origin)) => {
+                origin.read(own.to_owned(), context).map(move |read| Ok(read_result(&prefix, read?)))
             }
-            _ => Deferred::ready(Err(Failure::resource_not_found(uri))),
+            None => Deferred::ready(Err(Failure::resource_not_found(uri))),
         }
     }
 

@@ -132,6 +132,8 @@ impl fmt::Debug for ListenRequests {
 mod tests {
     use std::sync::Arc;
 
+    use mcp_proto::{codec::Frame, connection::Event};
+
     use super::*;
 
     #[test]
@@ -175,5 +177,31 @@ mod tests {
         assert_eq!(Arc::strong_count(&held), 1);
         subscribed.insert("a:b".into(), begun(), limits).expect("it is ignored");
         assert_eq!(Arc::strong_count(&held), 1);
+    }
+
+    #[test]
+    fn values_of_subscriptions_are_held_until_they_end() {
+        let held = Arc::new(());
+        let begun = || -> Vec<Box<dyn Send>> { vec![Box::new(held.clone())] };
+        let service = crate::Service::builder("test", "1").enable_tools().build().expect("a good service");
+        let pair = crate::tests::pair::Pair::simple(&service);
+        let key = |id: u8| {
+            let line = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"tools/list"}}"#);
+            pair.server.with_conn(|conn| match conn.handle_frame(pair.server.now(), Frame::new(line.as_bytes())) {
+                Some(Event::Request { key, .. }) => key,
+                other => panic!("a request: {other:?}"),
+            })
+        };
+        let requests = ListenRequests::default();
+        let [first, second] = [1, 2].map(key);
+        requests.hold(first, begun());
+        requests.hold(second, Vec::new());
+        assert_eq!((lock(&requests.0).requests.len(), Arc::strong_count(&held)), (1, 2));
+        requests.hold(second, begun());
+        requests.release(first);
+        assert_eq!(Arc::strong_count(&held), 2);
+        requests.close();
+        requests.hold(first, begun());
+        assert_eq!((lock(&requests.0).requests.len(), Arc::strong_count(&held)), (0, 1));
     }
 }

@@ -6,7 +6,7 @@ use mcp_proto::{
     connection::{Connection, RequestOptions, SendError, ServerRole},
     protocol::{Method, MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
-    schema::{CallToolResult, EmptyResult, SetLevelParams, SubscriptionsListenParams},
+    schema::{CallToolResult, EmptyResult, SetLevelParams},
     wire::RawJson,
 };
 
@@ -106,9 +106,7 @@ impl Role for ServerRole {
                 shared.answer(&inbound, |_| Ok(EmptyResult::default()))
             }),
             // The connection hands those over that name tasks, or that a composed service has to confirm.
-            Method::Listen if !names_tasks(&inbound) || !shared.app.0.routes.has(RouteKey::Tasks) => {
-                Ok(shared.listen_to_origins(&inbound))
-            }
+            Method::Listen if !shared.app.0.routes.has(RouteKey::Tasks) => Ok(shared.listen_to_origins(&inbound)),
             method => match shared.app.0.routes.handle(shared, method, &inbound) {
                 Some(answer) => answer,
                 None => return Err(inbound),
@@ -183,13 +181,6 @@ impl Role for ServerRole {
             has_stream: false,
         }
     }
-}
-
-/// Returns whether a subscription names tasks.
-fn names_tasks(inbound: &InboundRequest<'_, ServerRole>) -> bool {
-    let wanted = params(inbound.params.as_ref()).ok();
-    let tasks = wanted.and_then(|wanted: SubscriptionsListenParams| wanted.notifications.task_ids);
-    tasks.is_some_and(|tasks| !tasks.is_empty())
 }
 
 impl Dispatch for ServerRole {

@@ -157,7 +157,7 @@ fn percent_decoded(part: &str) -> Option<String> {
         if *first == b'%' {
             let (digits, tail) = tail.split_first_chunk::<2>()?;
             let digit = |byte: u8| char::from(byte).to_digit(16).and_then(|digit| u8::try_from(digit).ok());
-            bytes.push(digit(digits[0])? << 4 | digit(digits[1])?);
+            bytes.push(digit(digits[0])? * 16 + digit(digits[1])?);
             rest = tail;
         } else {
             bytes.push(*first);

@@ -119,8 +119,8 @@ fn number(text: &str) -> Option<Number> {
         return radix(digits, 16);
     }
     let digits = text.strip_prefix(['+', '-']).unwrap_or(text);
-    let is_number = digits.bytes().all(|byte| byte.is_ascii_digit() || b".eE+-".contains(&byte));
-    if !is_number || !digits.bytes().any(|byte| byte.is_ascii_digit()) {
+    // Infinity and NaN are texts, which have no digits.
+    if !digits.bytes().any(|byte| byte.is_ascii_digit()) {
         return None;
     }
     if digits.bytes().all(|byte| byte.is_ascii_digit()) {
@@ -141,12 +141,14 @@ mod tests {
     #[test]
     fn reads_yaml_values_as_json() {
         let text = "name: a\nlist: [1, -2, +3, 0x1F, 0o17, 1.5, 1e3, .5]\nwords: {t: true, f: False, n: ~, e: }\n\
-            date: 2026-07-28\nversion: 1.2.3\nquoted: '1'\ntagged: !!str 1\nfolded: >-\n  a\n  b\n1: one\ntrue: yes\n";
+            date: 2026-07-28\nversion: 1.2.3\nquoted: '1'\ntagged: !!str 1\nwhole: !!int '7'\n\
+            own: !str 8\nnone: [inf, nan, -Infinity, +, e, ., 1_0, +-1, 0x, 1e999]\nfolded: >-\n  a\n  b\n1: one\ntrue: yes\n";
         let read = parse(text).expect("YAML");
         let expected = json!({
             "name": "a", "list": [1, -2, 3, 31, 15, 1.5, 1000.0, 0.5],
             "words": {"t": true, "f": false, "n": null, "e": null},
-            "date": "2026-07-28", "version": "1.2.3", "quoted": "1", "tagged": "1", "folded": "a b",
+            "date": "2026-07-28", "version": "1.2.3", "quoted": "1", "tagged": "1", "whole": 7, "own": 8,
+            "none": ["inf", "nan", "-Infinity", "+", "e", ".", "1_0", "+-1", "0x", "1e999"], "folded": "a b",
             "1": "one", "true": "yes",
         });
         assert_eq!(read, expected);

@@ -172,3 +172,14 @@ fn threads_can_send_requests_concurrently() {
     threads.into_iter().for_each(|thread| pair.finish(thread));
     pair.assert_clean();
 }
+
+#[test]
+fn requests_in_flight_are_counted() {
+    let pair = counting();
+    let calls = pair.client_session.calls();
+    assert_eq!((calls.len(), calls.is_empty()), (0, true));
+    let pending = pair.to_server().call_tool("count3", ()).expect("it can be sent");
+    assert_eq!((calls.len(), calls.is_empty()), (1, false));
+    pair.wait(pending).expect("a result");
+    assert_eq!((calls.len(), calls.is_empty()), (0, true));
+}

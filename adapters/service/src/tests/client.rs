@@ -462,3 +462,33 @@ fn client_handler_can_call_tools() {
     assert_eq!(said["content"]["text"], "from inside");
     pair.assert_clean();
 }
+
+#[test]
+fn each_handler_with_tasks_declares_their_capabilities() {
+    for handlers in 0..8_u8 {
+        let [samples, shows, opens] = [1, 2, 4].map(|bit| handlers & bit != 0);
+        let mut host = Host::builder("client", "1").tasks(crate::inbound::task_policy::TaskPolicy::default());
+        if samples {
+            host = host.sampling(|_: CreateMessageParams, _| Err::<CreateMessageResult, _>("no"));
+        }
+        if shows {
+            host = host.elicitation(|_: ElicitFormParams, _| Err::<ElicitResult, _>("no"));
+        }
+        if opens {
+            host = host.elicitation_url(|_: ElicitUrlParams, _| Err::<ElicitAction, _>("no"));
+        }
+        let declared = host.build().config().capabilities.set();
+        for (capability, expected) in [
+            (Capability::TasksList, handlers != 0),
+            (Capability::TasksCancel, handlers != 0),
+            (Capability::TasksSampling, samples),
+            (Capability::TasksElicitation, shows || opens),
+            (Capability::Sampling, samples),
+            (Capability::ElicitationForm, shows),
+            (Capability::ElicitationUrl, opens),
+            (Capability::Roots, false),
+        ] {
+            assert_eq!(declared.contains(capability), expected, "{capability:?} {handlers}");
+        }
+    }
+}

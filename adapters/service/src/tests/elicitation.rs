@@ -17,7 +17,7 @@ use crate::{
     outbound::error::CallError,
     server::{
         builder::ServiceBuilder,
-        form::{BooleanField, ChoiceField, ChoicesField, Form, NumberField, TextField},
+        form::{BooleanField, ChoiceField, ChoicesField, Form, IntoForm as _, NumberField, TextField},
         service::Service,
         tool::Tool,
     },
@@ -353,8 +353,9 @@ fn booking_form() -> Form {
         .field("guests", NumberField::integer().minimum(1).maximum(9).default_value(2))
         .field("price", NumberField::number().optional())
         .field("late", BooleanField::new().default_value(false))
-        .field("floor", ChoiceField::new(["1", "2"]).default_value("2").optional())
-        .field("room", ChoiceField::titled([("s", "Single"), ("d", "Double")]).title("Room"))
+        .field("floor", ChoiceField::new(["1", "2"]).default_value("2").title("Floor").description("Of two").optional())
+        .field("room", ChoiceField::titled([("s", "Single"), ("d", "Double")]).title("Room").description("Its beds"))
+        .field("view", ChoiceField::titled([("n", "North"), ("s", "South")]).default_value("s").optional())
 }
 
 /// Calls a tool that shows a form, and returns the form as it was sent, or the failure of the tool.
@@ -381,14 +382,19 @@ fn forms_of_fields_have_the_shape_of_the_revision() {
         let sent = shown(booking_form(), version).expect("it is shown");
         assert_eq!(sent["required"], json!(["name", "guests", "late", "room"]), "{version}");
         let mut guests = json!({"type": "integer", "minimum": 1, "maximum": 9, "default": 2});
-        let mut floor = json!({"type": "string", "enum": ["1", "2"], "default": "2"});
-        let mut room = json!({"type": "string", "title": "Room"});
+        let mut floor =
+            json!({"type": "string", "title": "Floor", "description": "Of two", "enum": ["1", "2"], "default": "2"});
+        let mut room = json!({"type": "string", "title": "Room", "description": "Its beds"});
+        let mut view = json!({"type": "string"});
         if old {
             guests.as_object_mut().expect("an object").remove("default");
             floor.as_object_mut().expect("an object").remove("default");
             (room["enum"], room["enumNames"]) = (json!(["s", "d"]), json!(["Single", "Double"]));
+            (view["enum"], view["enumNames"]) = (json!(["n", "s"]), json!(["North", "South"]));
         } else {
             room["oneOf"] = json!([{"const": "s", "title": "Single"}, {"const": "d", "title": "Double"}]);
+            view["oneOf"] = json!([{"const": "n", "title": "North"}, {"const": "s", "title": "South"}]);
+            view["default"] = json!("s");
         }
         let properties = json!({
             "name": {"type": "string", "title": "Name", "description": "As on the card", "minLength": 1, "maxLength": 80},
@@ -398,17 +404,22 @@ fn forms_of_fields_have_the_shape_of_the_revision() {
             "late": {"type": "boolean", "default": false},
             "floor": floor,
             "room": room,
+            "view": view,
         });
         assert_eq!(sent["properties"], properties, "{version}");
     }
     let several = || {
         let titled = ChoicesField::titled([("a", "A"), ("b", "B")]).min_items(1).max_items(2).default_value(["a"]);
-        Form::new().field("plain", ChoicesField::new(["x", "y"])).field("titled", titled)
+        let titled = titled.title("Letters").description("All that fit");
+        Form::new().field("plain", ChoicesField::new(["x", "y"]).title("Axes")).field("titled", titled)
     };
     let sent = shown(several(), ProtocolVersion::V2025_11_25).expect("it is shown");
     let options = json!([{"const": "a", "title": "A"}, {"const": "b", "title": "B"}]);
-    let titled = json!({"type": "array", "items": {"anyOf": options}, "minItems": 1, "maxItems": 2, "default": ["a"]});
-    let plain = json!({"type": "array", "items": {"type": "string", "enum": ["x", "y"]}});
+    let titled = json!({
+        "type": "array", "title": "Letters", "description": "All that fit", "items": {"anyOf": options},
+        "minItems": 1, "maxItems": 2, "default": ["a"],
+    });
+    let plain = json!({"type": "array", "title": "Axes", "items": {"type": "string", "enum": ["x", "y"]}});
     assert_eq!(sent["properties"], json!({"plain": plain, "titled": titled}));
     assert!(shown(several(), ProtocolVersion::V2025_06_18).is_err(), "it has no choices of several");
 }
@@ -450,6 +461,25 @@ fn a_peer_shows_only_pages_with_valid_urls() {
     assert_eq!(refused, Err(mcp_proto::connection::SendError::Encode("not a URL".into())));
     let shown = pair.to_client().elicit(&page("https://example.com/in")).expect("it is sent");
     assert_eq!(pair.quick(shown).expect("a result").action, ElicitAction::Accept);
+}
+
+#[test]
+fn a_peer_gets_only_responses_that_match_the_form() {
+    let service = Service::builder("test", "1").build().expect("a good service");
+    let pair = Pair::new(&obliging(&Roots::default()).build(), &service, ProtocolVersion::V2025_11_25);
+    for (name, is_valid) in [(json!("Ada"), true), (json!(7), false)] {
+        let schema = Form::new().field("name", TextField::new()).into_schema(ProtocolVersion::V2025_11_25);
+        let form = ElicitParams::Form(ElicitFormParams::new("Who?", schema.expect("a form")));
+        let pending = pair.to_client().elicit(&form).expect("it is sent");
+        pair.server.flush();
+        let request = pair.server.take_lines().pop().expect("a request");
+        assert_eq!(request["method"], "elicitation/create");
+        let result = json!({"action": "accept", "content": {"name": name}});
+        pair.input_to_server(&json!({"jsonrpc": "2.0", "id": request["id"], "result": result}).to_string());
+        let outcome = pair.wait(pending);
+        assert_eq!(matches!(outcome, Err(CallError::Invalid(_))), !is_valid, "{outcome:?}");
+        assert_eq!(outcome.is_ok(), is_valid);
+    }
 }
 
 /// Texts of failures are masked only by services that say so, not by hosts.

@@ -8,9 +8,10 @@ use std::{
 use mcp_proto::{
     protocol::{Era, ProtocolVersion},
     schema::{
-        CallToolResult, CreateMessageParams, CreateMessageResult, PromptArgument, Role, SamplingMessage, TaskSupport,
+        CallToolResult, CreateMessageParams, CreateMessageResult, ElicitAction, ElicitResult, PromptArgument, Role,
+        SamplingMessage, TaskSupport,
     },
-    wire::{ErrorCode, ErrorObject},
+    wire::{ErrorCode, ErrorObject, JsonObject},
 };
 use serde_json::json;
 
@@ -308,31 +309,40 @@ fn hosts_support_middleware() {
     let sees = seen.clone();
     let host = Host::builder("client", "1")
         .sampling(|_, _| Err::<CreateMessageResult, _>(Failure::rejected()))
+        .elicitation(|_, _| Ok::<_, Failure>(ElicitResult::new(ElicitAction::Decline)))
         .layer(move |call, next| note(sees.clone(), "out", call, next))
         .build();
     let pair = Pair::new(&host, &echo().build().expect("a good service"), ProtocolVersion::V2025_11_25);
     let answer = pair.send_request_to_client("sampling/createMessage", json!({"messages": [], "maxTokens": 5}));
     assert_eq!(code(&answer), -1);
     assert_eq!(take(&seen), ["out sampling/createMessage - begins", "out sampling/createMessage - -1"]);
+    let form = json!({"message": "Well?", "requestedSchema": {"type": "object", "properties": {}}});
+    let answer = pair.send_request_to_client("elicitation/create", form);
+    assert_eq!(answer.expect("a result")["action"], "decline");
+    assert_eq!(take(&seen), ["out elicitation/create - begins", "out elicitation/create - Result"]);
 }
 
 #[test]
 fn completion_of_another_request_is_rejected() {
-    let kept: Arc<Mutex<Option<Completed>>> = Arc::default();
-    let keeps = kept.clone();
-    let service = echo().tool(Tool::new("bare", || "done")).layer(move |call: IncomingRequest, next: Next| {
-        let kept = keeps.clone();
-        async move {
-            if call.name() == Some("bare") {
-                return Ok(lock(&kept).take().expect("one was kept"));
+    // That of a handler, and that of a middleware.
+    for runs in [true, false] {
+        let kept: Arc<Mutex<Option<Completed>>> = Arc::default();
+        let keeps = kept.clone();
+        let service = echo().tool(Tool::new("bare", || "done")).layer(move |call: IncomingRequest, next: Next| {
+            let kept = keeps.clone();
+            async move {
+                if call.name() == Some("bare") {
+                    return Ok(lock(&kept).take().expect("one was kept"));
+                }
+                let empty = || JsonObject::parse(r#"{"content":[]}"#).expect("an object");
+                *lock(&kept) = Some(if runs { next.run().await } else { next.respond(empty()) });
+                Err("kept".into())
             }
-            *lock(&kept) = Some(next.run().await);
-            Err("kept".into())
-        }
-    });
-    let pair = Pair::simple(&service.build().expect("a good service"));
-    let call = |name: &str| pair.send_request("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
-    assert_eq!(code(&call("echo")), -32603);
-    assert_eq!(call("bare"), Err(json!({"code": -32603, "message": "Internal error", "data": null})));
-    pair.assert_clean();
+        });
+        let pair = Pair::simple(&service.build().expect("a good service"));
+        let call = |name: &str| pair.send_request("tools/call", json!({"name": name, "arguments": {"message": "hi"}}));
+        assert_eq!(code(&call("echo")), -32603);
+        assert_eq!(call("bare"), Err(json!({"code": -32603, "message": "Internal error", "data": null})));
+        pair.assert_clean();
+    }
 }

@@ -165,7 +165,11 @@ impl<E: Send + 'static> End<E> {
 
     /// Handles a line of a client with this principal.
     pub(crate) fn input_of(&self, principal: Principal, line: &[u8]) {
-        let arrival = Arrival { principal: Some(Arc::new(principal)), ..Arrival::default() };
+        self.input_with(Arrival { principal: Some(Arc::new(principal)), ..Arrival::default() }, line);
+    }
+
+    /// Handles a line that arrives in these circumstances.
+    pub(crate) fn input_with(&self, arrival: Arrival, line: &[u8]) {
         let event =
             self.with_conn(|conn| conn.handle_frame_from(self.now(), Frame::new(line), arrival).map(Event::into_owned));
         self.events(event);

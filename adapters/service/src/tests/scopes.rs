@@ -1,14 +1,20 @@
 //! Scopes of tools and of their tasks, without HTTP: a request that lacks them gets an error.
 
+use std::borrow::Cow;
+
 use mcp_proto::{
     connection::Principal,
     protocol::{Era, ProtocolVersion},
-    schema::TaskSupport,
+    schema::{PromptArgument, TaskSupport},
+    wire::{Json, RawJson},
 };
 use serde_json::{Value, json};
 
 use super::pair::Pair;
-use crate::{CompletionRequest, Host, Prompt, Resource, ResourceTemplate, Service, Tool};
+use crate::{
+    CompletionRequest, Host, Prompt, Resource, ResourceTemplate, Service, Tool,
+    driver_api::connection_handle::Application as _,
+};
 
 /// The scopes of the tool.
 const ALL: [&str; 2] = ["read", "write"];
@@ -214,4 +220,105 @@ fn completion_and_subscriptions_need_scopes_of_all_matches() {
         let done = send_request(&pair, ProtocolVersion::V2025_11_25, &["s"], method, params.clone());
         assert!(done["result"].is_object(), "{method} {params}: {done}");
     }
+}
+
+/// A driver asks for the scopes of requests that it cannot refuse later.
+#[test]
+fn requests_have_scopes_before_they_are_received() {
+    let complete = |argument: CompletionRequest| vec![argument.value];
+    let service = Service::builder("test", "1")
+        .subscriptions()
+        .tool(Tool::new("scan", || "secret").scope("s").task_support(TaskSupport::Optional))
+        .tool(Tool::new("count", || "open").task_support(TaskSupport::Optional))
+        .prompt(Prompt::with_arguments("ask", [PromptArgument::new("a")], || "?").scope("s").complete("a", complete))
+        .prompt(Prompt::with_arguments("tell", [PromptArgument::new("a")], || "!").complete("a", complete))
+        .resource(Resource::new("test://s", "s", || "secret").scope("s"))
+        .resource(Resource::new("test://o", "o", || "open"))
+        .template(ResourceTemplate::new("s://{a}", "st", || "secret").scope("s").complete("a", complete))
+        .template(ResourceTemplate::new("o://{a}", "ot", || "open").complete("a", complete))
+        .build()
+        .expect("a good service");
+    let version = ProtocolVersion::V2025_11_25;
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+    let task = |tool: &str| {
+        let mut principal = Principal::new("ada");
+        principal.scopes = vec!["s".to_owned()];
+        let params = json!({"name": tool, "arguments": {}, "task": {}});
+        let line = json!({"jsonrpc": "2.0", "id": tool, "method": "tools/call", "params": params}).to_string();
+        pair.server.input_of(principal, line.as_bytes());
+        pair.await_answer(tool)["result"]["task"]["taskId"].clone()
+    };
+    let (scan, count) = (task("scan"), task("count"));
+    let prompt =
+        |name: &str| json!({"ref": {"type": "ref/prompt", "name": name}, "argument": {"name": "a", "value": ""}});
+    let uri = |uri: &str| json!({"ref": {"type": "ref/resource", "uri": uri}, "argument": {"name": "a", "value": ""}});
+    for (method, params, needs_scope) in [
+        ("tools/call", json!({"name": "scan"}), true),
+        ("tools/call", json!({"name": "count"}), false),
+        ("tools/call", json!({"name": "unknown"}), false),
+        ("tools/list", json!({"name": "scan"}), false),
+        ("tasks/get", json!({"taskId": scan}), true),
+        ("tasks/result", json!({"taskId": scan}), true),
+        ("tasks/cancel", json!({"taskId": scan}), true),
+        ("tasks/get", json!({"taskId": count}), false),
+        ("tasks/cancel", json!({"taskId": "unknown"}), false),
+        ("tasks/list", json!({}), false),
+        ("prompts/get", json!({"name": "ask"}), true),
+        ("prompts/get", json!({"name": "tell"}), false),
+        ("prompts/get", json!({"name": "unknown"}), false),
+        ("prompts/list", json!({"name": "ask"}), false),
+        ("resources/read", json!({"uri": "test://s"}), true),
+        ("resources/read", json!({"uri": "s://1"}), true),
+        ("resources/subscribe", json!({"uri": "s://1"}), true),
+        ("resources/read", json!({"uri": "test://o"}), false),
+        ("resources/read", json!({"uri": "o://1"}), false),
+        ("resources/read", json!({"uri": "unknown://1"}), false),
+        ("resources/list", json!({"uri": "test://s"}), false),
+        ("completion/complete", prompt("ask"), true),
+        ("completion/complete", prompt("tell"), false),
+        ("completion/complete", prompt("unknown"), false),
+        ("completion/complete", uri("s://{a}"), true),
+        ("completion/complete", uri("o://{a}"), false),
+        ("completion/complete", uri("unknown://{a}"), false),
+        ("own/method", json!({"name": "scan", "taskId": scan}), false),
+    ] {
+        let text = Json::new(&params).expect("JSON");
+        let mut requests = std::iter::once((Cow::Borrowed(method), Some(RawJson::from(&text))));
+        let required = pair.server_session.required_scopes(&pair.server.connection(), None, &mut requests);
+        let expected = if needs_scope { vec![vec!["s".to_owned()]] } else { Vec::new() };
+        assert_eq!(required, expected, "{method} {params}");
+    }
+}
+
+/// A resource may get scopes after a client has subscribed to it.
+#[test]
+fn subscribers_without_the_scopes_of_a_resource_get_no_updates() {
+    let service = Service::builder("test", "1").subscriptions().resource(Resource::new("test://b", "b", || "open"));
+    let service = service.build().expect("a good service");
+    let version = ProtocolVersion::V2026_07_28;
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+    for (id, scopes) in [("reader", &["s"][..]), ("other", &["t"])] {
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": {
+            "notifications": {"resourceSubscriptions": ["test://a", "test://b"]},
+            "_meta": {
+                "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+                "io.modelcontextprotocol/clientCapabilities": {},
+            },
+        }});
+        let mut principal = Principal::new(id);
+        principal.scopes = scopes.iter().map(ToString::to_string).collect();
+        pair.server.input_of(principal, line.to_string().as_bytes());
+    }
+    pair.settle();
+    service.add(Resource::new("test://a", "a", || "secret").scope("s")).expect("it is new");
+    pair.settle();
+    pair.server.take_lines();
+    let told = |uri: &str| {
+        service.resource_updated(uri);
+        pair.settle();
+        let id = |line: Value| line["params"]["_meta"]["io.modelcontextprotocol/subscriptionId"].clone();
+        pair.server.take_lines().into_iter().map(id).collect::<Vec<_>>()
+    };
+    assert_eq!(told("test://a"), [json!("reader")]);
+    assert_eq!(told("test://b"), [json!("reader"), json!("other")]);
 }

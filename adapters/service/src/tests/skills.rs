@@ -335,10 +335,12 @@ fn hidden_skill_hides_its_files() {
 fn skills_have_cache_times() {
     let hour = Duration::from_secs(3600);
     let skill = Skill::new("mail", text("mail")).cache_for(hour, CacheScope::Public);
-    let service = Service::builder("test", "1").skill(skill).build().expect("a good service");
+    let service = Service::builder("test", "1").skill(skill).cache_lists_for(hour, CacheScope::Public);
+    let service = service.build().expect("a good service");
     let pair = pair(&service, ProtocolVersion::V2026_07_28);
-    for method in ["skills/get", "resources/read"] {
-        let result = pair.send_request(method, json!({"uri": "skill://mail/SKILL.md"})).expect("a result");
+    for method in ["skills/list", "skills/get", "resources/read"] {
+        let params = if method == "skills/list" { json!({}) } else { json!({"uri": "skill://mail/SKILL.md"}) };
+        let result = pair.send_request(method, params).expect("a result");
         assert_eq!((&result["ttlMs"], &result["cacheScope"]), (&json!(3_600_000), &json!("public")), "{method}");
     }
 }
@@ -422,6 +424,14 @@ fn loads_a_skill_from_a_folder() {
     let files: Vec<_> = listed(&pair)[0].resources.listed().expect("files").iter().map(|it| it.uri.clone()).collect();
     let expected = ["SKILL.md", "examples/a.md", "examples/b.md"].map(|path| format!("skill://office/mail/{path}"));
     assert_eq!(files, expected);
+    // Files that make it as large as a skill can be, and one byte more.
+    let rest = usize::try_from(SKILL_LIMITS.1).expect("it fits") - text("mail").len() - "ba".len();
+    fs::write(folder.join("rest"), vec![0; rest]).expect("a file");
+    let largest = Skill::from_folder("office/mail", &folder).expect("it is not too large");
+    Service::builder("test", "1").skill(largest).build().expect("it is not too large");
+    fs::write(folder.join("rest"), vec![0; rest + 1]).expect("a file");
+    Skill::from_folder("office/mail", &folder).expect_err("it is too large");
+    fs::remove_file(folder.join("rest")).expect("it is gone");
     #[cfg(unix)]
     {
         std::os::unix::fs::symlink("/", folder.join("examples/root")).expect("a link");

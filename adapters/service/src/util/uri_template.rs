@@ -267,7 +267,7 @@ fn decode(value: &str, reserved: bool) -> Option<String> {
     let mut bytes = value.bytes();
     while let Some(byte) = bytes.next() {
         decoded.push(match byte {
-            b'%' => u8::try_from(digit(bytes.next())? << 4 | digit(bytes.next())?).ok()?,
+            b'%' => u8::try_from(digit(bytes.next())? * 16 + digit(bytes.next())?).ok()?,
             byte if is_unreserved(byte) || (reserved && is_reserved(byte)) => byte,
             _ => return None,
         });

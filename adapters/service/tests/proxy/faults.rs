@@ -1,8 +1,9 @@
 //! A backend that dies, is slow or floods harms its own calls only.
 
-use std::time::Duration;
+use std::{sync::atomic::Ordering, time::Duration};
 
 use mcp_proto::{
+    connection::CloseReason,
     protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
     schema::LoggingLevel,
     wire::Json,
@@ -344,4 +345,17 @@ fn long_lists_are_taken_over_and_longer_ones_are_not() {
     let client = world.client(&host(), V2025_11_25);
     let peer = world.peer(client);
     assert_eq!(world.wait(peer.all_tools().try_collect()).expect("a list"), []);
+}
+
+#[test]
+fn a_backend_that_connects_again_says_why_its_connection_ended() {
+    let mut world = World::new();
+    let back = world.serve(Backend::builder("back"), &server(), V2026_07_28);
+    assert_eq!(world.servers[back].backend.error(), None);
+    world.servers[back].waits.store(true, Ordering::SeqCst);
+    world.servers[back].connection = None;
+    world.settle();
+    let error = world.servers[back].backend.error().expect("it is not connected");
+    let expected = CloseReason::ConnectionLost.to_string();
+    assert_eq!(error.fault(), &BackendFault::NotConnected(Some(expected)), "{error}");
 }

@@ -2,6 +2,7 @@
 
 mod access;
 mod faults;
+mod pages;
 mod passing;
 mod questions;
 mod subscriptions;

@@ -48,10 +48,13 @@ pub(crate) fn server() -> Service {
             Err::<(), _>(Failure::rpc(ErrorObject::new(ErrorCode(-31_000), "no").with_data(data)))
         }))
         .tool(Tool::new("fail", || Err::<(), _>(Failure::new("it failed"))))
-        .prompt(
-            Prompt::new("ask", |topic: Topic| format!("About {}?", topic.topic))
-                .complete("topic", |request: CompletionRequest| vec![format!("{}!", request.value)]),
-        )
+        .prompt(Prompt::new("ask", |topic: Topic| format!("About {}?", topic.topic)).complete(
+            "topic",
+            |request: CompletionRequest| {
+                let known: Vec<_> = request.known.iter().map(|(name, value)| format!("{name}={value}")).collect();
+                vec![format!("{}!{}", request.value, known.join(","))]
+            },
+        ))
         .resource(Resource::new("test://a", "a", || "text").mime_type("text/plain"))
         .template(
             ResourceTemplate::new("test://{id}/data", "data", |id: Id| id.id)
@@ -114,6 +117,10 @@ fn items_and_results_pass_without_loss_in_all_eras() {
         let reference: CompletionReference = PromptReference::new("back__ask").into();
         let completed = world.wait(peer.complete(reference, "topic", "v", ()).expect("allowed")).expect("proposals");
         assert_eq!(completed.completion.values, ["v!"]);
+        let reference = PromptReference::new("back__ask");
+        let known = serde_json::json!({"language": "en"});
+        let completed = world.wait(peer.complete(reference, "topic", "v", known).expect("allowed")).expect("proposals");
+        assert_eq!(completed.completion.values, ["v!language=en"]);
         let reference: CompletionReference = ResourceTemplateReference::new("back+test://{id}/data").into();
         let completed = world.wait(peer.complete(reference, "id", "", ()).expect("allowed")).expect("proposals");
         assert_eq!(completed.completion.values, ["1", "2"]);
@@ -216,7 +223,7 @@ fn prefixes_of_names_are_valid() {
     {
         assert_eq!(Backend::prefix_of(name), prefix);
         let service = Service::builder("front", "1.0.0").build().expect("a service");
-        assert!(Backend::builder(name).join(&service).is_ok(), "{name}");
+        assert_eq!(Backend::builder(name).join(&service).expect("a backend").name(), name);
     }
 }
 
@@ -292,4 +299,26 @@ fn parent_service_reaches_unlisted_resources_of_a_backend() {
         assert_eq!(world.back(0).transcript().to_string().contains("resources/read"), is_there);
         world.servers[0].backend.remove();
     }
+}
+
+#[test]
+fn unlisted_resources_of_parts_do_not_replace_each_other() {
+    let [mut world, mut other] = [World::new(), World::new()];
+    let whole = Service::builder("whole", "1.0.0").enable_resources();
+    let whole = whole.mount("p", &world.service).mount("q", &other.service).build().expect("a service");
+    world.clients.push(TestClient::of(&whole).version(V2025_11_25).connect());
+    let peer = world.peer(0);
+    let empty = || Service::builder("back", "1.0.0").enable_resources().build().expect("a service");
+    world.serve(Backend::builder("back"), &empty(), V2026_07_28);
+    let mut is_reached = |uri: &str| {
+        world.back(0).take_transcript();
+        let read = world.wait(peer.read_resource(uri).expect("allowed"));
+        assert!(read.is_err_and(|error| error.is_resource_not_found()));
+        world.back(0).transcript().to_string().contains("resources/read")
+    };
+    assert!(is_reached("p+back+test://a"));
+    other.serve(Backend::builder("back"), &empty(), V2026_07_28);
+    assert!(is_reached("p+back+test://a"));
+    other.servers[0].backend.remove();
+    assert!(is_reached("p+back+test://a"));
 }

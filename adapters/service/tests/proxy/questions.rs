@@ -9,6 +9,7 @@ use std::{
 };
 
 use mcp_proto::{
+    connection::Principal,
     protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitFormParams, ElicitResult, ElicitSchema, ElicitValue, Map, Role,
@@ -18,6 +19,7 @@ use mcp_proto::{
 use mcp_service::{
     CallError, Context, Failure, Host, Roots, Service, Tool,
     proxy::{Backend, ProxyLimits},
+    testing::TestClient,
 };
 
 use crate::world::{ERAS, World};
@@ -231,6 +233,31 @@ fn late_messages_may_reach_the_client_that_cancelled() {
     world.back(0).send_server_line(log);
     world.settle();
     world.clients[ada].transcript().assert_contains("outside");
+}
+
+/// Without a session a client is known by its principal.
+#[test]
+fn late_messages_may_reach_the_principal_that_cancelled() {
+    for (front, other, is_reached) in
+        [(V2026_07_28, "ada", true), (V2026_07_28, "bob", false), (V2025_11_25, "ada", false)]
+    {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+        for user in ["ada", other] {
+            let client = TestClient::of(&world.service).host(&host(user)).principal(Principal::new(user));
+            world.clients.push(client.version(front).connect());
+        }
+        let waiting = world.peer(1).call_tool("back__wait", ()).expect("allowed");
+        let cancelled = world.peer(0).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        drop(cancelled);
+        world.settle();
+        send_late(&mut world);
+        let transcript = world.clients[1].transcript().to_string();
+        assert_eq!(transcript.contains("Who is late?"), is_reached, "{front} {other}: {transcript}");
+        drop(waiting);
+        world.settle();
+    }
 }
 
 #[test]

@@ -11,8 +11,9 @@ use mcp_proto::{
     wire::Json,
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, Prompt, Resource, Service, Tool,
+    CallError, Context, Failure, Host, Prompt, Resource, ResourceTemplate, Service, Tool,
     proxy::{Backend, ProxyLimits},
+    testing::TestClient,
 };
 
 use crate::world::{ERAS, World};
@@ -355,6 +356,60 @@ fn levels_of_sessions_reach_backends_with_sessions() {
             let expected = if has_sessions { expected } else { Vec::new() };
             assert_eq!(sent.len(), expected.len(), "{level:?} {sent:?}");
             assert!(sent.iter().zip(expected).all(|(line, level)| line.contains(level)), "{sent:?}");
+        }
+    }
+}
+
+#[test]
+fn a_list_that_has_not_changed_notifies_no_client() {
+    let (heard, service) = (Heard::default(), server());
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &service, V2025_11_25);
+    world.client(&host(&heard), V2025_11_25);
+    world.back(0).take_transcript();
+    for changes in [false, true] {
+        if changes {
+            service.add(Tool::new("new", || "new")).expect("it is new");
+        } else {
+            world.back(0).send_server_line(r#"{"jsonrpc":"2.0","method":"notifications/tools/list_changed"}"#);
+        }
+        world.settle();
+        world.back(0).advance(ProxyLimits::default().list_pause);
+        world.settle();
+        assert!(world.back(0).take_transcript().to_string().contains(r#""method":"tools/list""#));
+        assert_eq!(take(&heard).len(), usize::from(changes));
+    }
+}
+
+#[test]
+fn a_client_of_a_parent_service_subscribes_at_the_backend() {
+    for (front, back) in ERAS {
+        let (heard, service) = (Heard::default(), server());
+        let template = ResourceTemplate::new("test://{id}/b", "b", |_: serde_json::Value| "text");
+        service.add(template).expect("it is new");
+        let mut world = World::with(Service::builder("front", "1.0.0").enable_backends().build().expect("a service"));
+        world.serve(Backend::builder("back"), &service, back);
+        let whole = Service::builder("whole", "1.0.0").subscriptions().mount("p", &world.service);
+        let whole = whole.build().expect("a service");
+        world.clients.push(TestClient::of(&whole).host(&host(&heard)).version(front).connect());
+        let peer = world.peer(0);
+        for uri in ["test://a", "test://7/b"] {
+            let whole_uri = format!("p+back+{uri}");
+            let subscription = match front {
+                V2025_11_25 => {
+                    world.wait(peer.subscribe(&whole_uri).expect("allowed")).expect("subscribed");
+                    None
+                }
+                _ => {
+                    let uris = Some(vec![whole_uri.clone()]);
+                    let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
+                    Some(world.wait(peer.listen(filter).expect("allowed")).expect("a subscription"))
+                }
+            };
+            assert_eq!(service.resource_updated(uri), 1, "{front} {back} {uri}");
+            world.settle();
+            assert_eq!(take(&heard), [whole_uri], "{front} {back}");
+            drop(subscription);
         }
     }
 }

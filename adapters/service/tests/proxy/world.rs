@@ -84,6 +84,8 @@ pub(crate) struct Server {
     /// The current connection.
     pub(crate) connection: Option<TestClient>,
     next: Arc<Mutex<Vec<Link>>>,
+    /// Whether attempts to connect wait without an end if no connection is prepared.
+    pub(crate) waits: Arc<AtomicBool>,
 }
 
 /// A service, its backends and its clients.
@@ -107,10 +109,18 @@ impl World {
     pub(crate) fn serve(&mut self, builder: BackendBuilder, service: &Service, version: ProtocolVersion) -> usize {
         let backend = builder.join(&self.service).expect("a backend");
         let next = Arc::new(Mutex::new(Vec::new()));
-        self.servers.push(Server { backend: backend.clone(), connection: None, next: next.clone() });
+        let waits = Arc::new(AtomicBool::new(false));
+        let server = Server { backend: backend.clone(), connection: None, next: next.clone(), waits: waits.clone() };
+        self.servers.push(server);
         self.connect(self.servers.len() - 1, service, version);
         self.runs.push(Run::new(async move {
-            let connect = || async { next.lock().expect("no panic").pop().ok_or(GivenUp) };
+            let connect = || async {
+                let link = next.lock().expect("no panic").pop();
+                match link {
+                    None if waits.load(Ordering::SeqCst) => std::future::pending().await,
+                    link => link.ok_or(GivenUp),
+                }
+            };
             let _ = backend.run(connect).await;
         }));
         self.settle();

@@ -53,6 +53,16 @@ fn uncommon_keywords_are_refused_by_name() {
     }
 }
 
+/// What has no effect beside a reference of draft 7 may stand there.
+#[test]
+fn references_of_draft_7_have_definitions_and_annotations() {
+    let checker = common(&json!({
+        "$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://own.example/", "title": "a",
+        "$ref": "#/definitions/a", "definitions": {"a": {"type": "string"}}, "$defs": {},
+    }));
+    assert_eq!((checker.check(&json!("text")), checker.check(&json!(1)).is_err()), (Ok(()), true));
+}
+
 #[test]
 fn invalid_schemas_are_refused() {
     for schema in [

@@ -48,6 +48,8 @@ struct SharedState {
     /// New tasks are not stored, and that does not fail.
     never_responds: bool,
     lifetimes: Vec<Duration>,
+    /// The ids of the tasks that were looked up.
+    found: BTreeSet<String>,
 }
 
 /// The store of one process.
@@ -120,7 +122,8 @@ impl TaskStore for Store {
 
     fn find(&self, id: &str) -> Deferred<io::Result<Option<StoredTask>>> {
         self.shared.write();
-        let state = lock(&self.shared.0);
+        let mut state = lock(&self.shared.0);
+        state.found.insert(id.to_owned());
         let found = state
             .tasks
             .get(id)
@@ -130,6 +133,9 @@ impl TaskStore for Store {
 
     fn send(&self, id: &str, command: String) -> Deferred<io::Result<()>> {
         let state = lock(&self.shared.0);
+        if state.is_full {
+            return Deferred::ready(Err(io::ErrorKind::QuotaExceeded.into()));
+        }
         let process = state.tasks.get(id).and_then(|(process, _)| state.processes[*process].clone());
         drop(state);
         Deferred::ready(match process {
@@ -332,4 +338,40 @@ fn other_principals_do_not_find_a_task_of_another_process() {
         assert_eq!(lacking["error"]["message"], "Insufficient scope: work", "{lacking}");
     }
     assert_eq!(ask(&here, &of("a", &["work"]), "tasks/get", id)["result"]["status"], "working");
+}
+
+#[test]
+fn tasks_of_a_dropped_service_are_gone() {
+    let shared = Shared::default();
+    let service = shared.process(echo());
+    let tasks = lock(&shared.0).processes[0].clone().expect("it is attached");
+    assert_eq!((tasks.is_gone(), format!("{tasks:?}")), (false, "LocalTasks { is_gone: false }".into()));
+    drop(service);
+    assert!(tasks.is_gone() && tasks.record("unknown").is_none());
+}
+
+#[test]
+fn only_ids_of_tasks_are_looked_up_in_the_store() {
+    let (shared, (_, gate)) = (Shared::default(), Gate::new());
+    let pair = modern(&shared.process(echo().tool(works(&gate))));
+    let [id, upper] = ["0123456789abcdef0123456789abcdef", "0123456789ABCDEF0123456789ABCDEF"];
+    for id in [id, upper, &id[1..], &format!("{id}0"), "0123456789abcdef0123456789abcdeg", ""] {
+        assert!(get(&pair, id).is_err(), "{id}");
+    }
+    assert_eq!(lock(&shared.0).found, [id, upper].map(str::to_owned).into());
+}
+
+#[test]
+fn a_process_with_too_many_commands_is_busy() {
+    let (_open, gate) = Gate::new();
+    let shared = Shared::default();
+    let [first, second] = [(); 2].map(|()| shared.process(echo().tool(works(&gate))));
+    let (here, there) = (modern(&first), modern(&second));
+    let id = begin(&here, "works");
+    lock(&shared.0).is_full = true;
+    let error = cancel(&there, &id).expect_err("there is no room");
+    assert_eq!((&error["code"], &error["message"]), (&json!(-32603), &json!("The process of the task is too busy")));
+    lock(&shared.0).is_full = false;
+    cancel(&there, &id).expect("a receipt");
+    until_status(&here, &id, "cancelled");
 }

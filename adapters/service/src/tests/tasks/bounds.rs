@@ -1,11 +1,12 @@
 //! Limits of the tasks of a session.
 
-use mcp_proto::schema::TaskSupport;
+use mcp_proto::{protocol::VersionSet, schema::TaskSupport};
 use serde_json::{Value, json};
 
 use super::{Gate, begun, get, simple, start};
-use crate::tests::object;
+use crate::tests::{object, pair::Pair};
 use crate::{
+    client::Host,
     inbound::{context::Context, failure::Failure},
     server::{service::Service, tool::Tool},
     tasks::handle::ResultOrTask,
@@ -114,4 +115,27 @@ fn results_delivered_to_waiters_can_be_evicted() {
         open.send(()).expect("it waits");
         assert_eq!(pair.wait(result).map(|result| result.is_error), Ok(None));
     }
+}
+
+#[test]
+fn a_session_task_starts_when_the_outbox_has_room() {
+    let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
+    let pair = Pair::with(&host, &service(), |joining| joining.server.settings.limits.outbox_bytes = 2000);
+    let connection = pair.server.connection();
+    let send_for = |id: &str, method: &str, params: Value| {
+        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
+        pair.input_to_server(&line);
+    };
+    // Responses that the client does not read.
+    for number in 0..100 {
+        if connection.read(|conn| conn.has_room()) {
+            send_for(&format!("list {number}"), "tools/list", json!({}));
+        }
+    }
+    assert!(!connection.read(|conn| conn.has_room()));
+    send_for("call", "tools/call", json!({"name": "wait", "arguments": {}, "task": {}}));
+    assert_eq!(pair.server_session.shared().tasks.len(), 0);
+    let task = pair.await_answer("call")["result"]["task"]["taskId"].clone();
+    assert!(get(&pair, task.as_str().expect("a task")).is_ok());
+    assert_eq!(pair.server_session.shared().tasks.len(), 1);
 }

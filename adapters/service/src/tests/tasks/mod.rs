@@ -420,6 +420,32 @@ fn task_progress_ends_with_the_task() {
 }
 
 #[test]
+fn progress_reaches_the_request_that_waits_for_the_result() {
+    let (open, gate) = Gate::new();
+    let service = Service::builder("test", "1")
+        .tool(task_tool("works", move |context| {
+            for step in [1.0, 2.0] {
+                gate.pass(&context)?;
+                context.progress(step, None, None).wait()?;
+            }
+            Ok(CallToolResult::text("done"))
+        }))
+        .build()
+        .expect("a good service");
+    let pair = simple(&service);
+    let ResultOrTask::Task(task) = begun(&pair, "works") else { panic!("a task") };
+    let received = Arc::new(Mutex::new(Vec::new()));
+    let recorder = received.clone();
+    let result = task.result().expect("it can be sent");
+    let result = result.on_progress(move |progress| lock(&recorder).push(progress.progress));
+    pair.until(|| pair.server.with_conn(|conn| conn.usage().requests) == 1);
+    open.send(()).expect("it waits");
+    open.send(()).expect("it waits");
+    pair.wait(result).expect("a result");
+    assert_eq!(*lock(&received), [1.0, 2.0]);
+}
+
+#[test]
 fn dropped_result_request_frees_its_slot() {
     let (open, gate) = Gate::new();
     let pair = simple(&gated(&gate).build().expect("a good service"));

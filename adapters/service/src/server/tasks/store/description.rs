@@ -108,3 +108,41 @@ impl Tasks {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::{protocol::ProtocolVersion, rpc::Timestamp};
+
+    use super::*;
+    use crate::{
+        Host, Service, TaskPolicy, inbound::in_flight::InFlight, server::tasks::shares::TaskHolder, tests::pair::Pair,
+        util::random::Random,
+    };
+
+    #[test]
+    fn subscribers_that_have_ended_are_removed() {
+        let service = Service::builder("test", "1").build().expect("a good service");
+        let host = Host::builder("client", "1").build();
+        let [first, second] = [(); 2].map(|()| Pair::new(&host, &service, ProtocolVersion::V2026_07_28));
+        let tasks = Tasks::new(TaskPolicy::default(), Random::default(), None);
+        let in_flight = InFlight::of_task("x".into(), None);
+        let task = tasks
+            .create(Timestamp::ZERO, (None, vec![]), TaskHolder::Connection(1), &in_flight, 0)
+            .expect("there is room");
+        let subscribe = |pair: &Pair| {
+            pair.server.with_conn(|conn| tasks.subscribe(&task, pair.server_session.shared(), conn));
+        };
+        let count = || lock(&task.state).subscribers.len();
+        subscribe(&first);
+        subscribe(&first);
+        subscribe(&second);
+        tasks.notify_subscribers(&task);
+        assert_eq!(count(), 2);
+        drop(first);
+        subscribe(&second);
+        assert_eq!(count(), 1);
+        drop(second);
+        tasks.notify_subscribers(&task);
+        assert_eq!(count(), 0);
+    }
+}

@@ -498,4 +498,86 @@ mod tests {
             assert!(matches!(ended, Poll::Ready(ResponseEvent::End(Err(CallError::Cancelled)))));
         }
     }
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::after_zero(Duration::from_secs(seconds))
+    }
+
+    fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
+        let in_flight = InFlight::of_task("x".into(), None);
+        tasks.create(at(0), (None, vec![]), TaskHolder::Connection(1), &in_flight, size).expect("a task")
+    }
+
+    #[test]
+    fn tasks_have_the_size_of_their_params_then_of_their_results() {
+        let json = |text: &str| mcp_proto::wire::Json::parse(text).expect("JSON");
+        let error = || ErrorObject::internal("no luck");
+        let result = || CallToolResult::text("done");
+        let written = At(&result(), Some(VERSION)).to_json().expect("JSON").get().len();
+        for (answer, message, size) in [
+            (Ok(result()), None, written),
+            (Ok(result()), Some("half"), written + 4),
+            (Err(error()), None, 14),
+            (Err(error()), Some("half"), 14),
+            (Err(error().with_data(json("\"data\""))), None, 20),
+        ] {
+            let begun = |params: usize, max_bytes_per_principal: usize| {
+                let policy = TaskPolicy { max_bytes_per_principal, ..TaskPolicy::default() };
+                let tasks = Tasks::new(policy, Random::default(), None);
+                let task = create(&tasks, params);
+                message.iter().for_each(|message| tasks.set_status_message(at(1), &task, message));
+                assert_eq!(lock(&task.state).size, params + message.map_or(0, str::len));
+                tasks.finish(at(2), &task, answer.clone());
+                (tasks, task)
+            };
+            let (tasks, task) = begun(100, size.max(104));
+            let state = lock(&task.state);
+            assert_eq!((state.size, tasks.bytes.load(Ordering::Relaxed)), (size, size), "{answer:?}");
+            let outcome = state.outcome.as_ref().expect("it has ended");
+            assert_eq!(outcome.as_ref().err(), answer.as_ref().err());
+            let (tasks, task) = begun(1, size - 1);
+            let state = lock(&task.state);
+            assert_eq!((state.size, tasks.bytes.load(Ordering::Relaxed)), (0, 0), "{answer:?}");
+            assert_eq!(state.message.as_deref(), Some("The results of tasks are larger than the limit"));
+        }
+    }
+
+    #[test]
+    fn equal_messages_and_repeated_cancellations_change_nothing() {
+        let tasks = Tasks::new(TaskPolicy::default(), Random::default(), None);
+        let task = create(&tasks, 10);
+        let state = || {
+            let state = lock(&task.state);
+            (state.revision, state.updated, state.size)
+        };
+        tasks.set_status_message(at(1), &task, "half");
+        assert_eq!(state(), (1, at(1), 14));
+        tasks.set_status_message(at(2), &task, "half");
+        assert_eq!(state(), (1, at(1), 14));
+        tasks.set_status_message(at(3), &task, "all");
+        assert_eq!(state(), (2, at(3), 13));
+        tasks.cancel(at(4), &task);
+        let cancelled = state();
+        tasks.cancel(at(5), &task);
+        assert_eq!((state(), lock(&task.state).cancelled), (cancelled, true));
+        let ended = create(&tasks, 10);
+        tasks.finish(at(6), &ended, Ok(CallToolResult::text("done")));
+        tasks.cancel(at(7), &ended);
+        tasks.set_status_message(at(7), &ended, "late");
+        let state = lock(&ended.state);
+        assert_eq!((state.cancelled, &state.status, &state.message), (false, &TaskStatus::Completed, &None));
+    }
+
+    #[test]
+    fn only_a_running_task_with_room_requests_input() {
+        let policy = TaskPolicy { max_input_requests: 2, ..TaskPolicy::default() };
+        let tasks = Tasks::new(policy, Random::default(), None);
+        let add = |task: &Task| tasks.add_input_request(at(1), task, None, ListRootsParams::default().into()).is_some();
+        let task = create(&tasks, 0);
+        assert_eq!([add(&task), add(&task), add(&task)], [true, true, false]);
+        let [cancelled, ended] = [(); 2].map(|()| create(&tasks, 0));
+        tasks.cancel(at(2), &cancelled);
+        tasks.finish(at(2), &ended, Ok(CallToolResult::text("done")));
+        assert_eq!([add(&cancelled), add(&ended)], [false, false]);
+    }
 }
