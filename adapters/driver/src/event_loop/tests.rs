@@ -65,15 +65,18 @@ impl Timer for NoRuntime {
     }
 }
 
-/// An application that keeps the methods of messages.
+/// An application that keeps the methods of messages, and the outcomes of its requests.
 #[derive(Default)]
 struct Methods(Mutex<Vec<String>>);
 
 impl Application<ServerRole> for Methods {
     fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
-        if let Event::Request { method, .. } | Event::Notification { method, .. } = event {
-            lock(&self.0).push(method.to_string());
-        }
+        let method = match event {
+            Event::Request { method, .. } | Event::Notification { method, .. } => method.to_string(),
+            Event::Response { outcome, .. } => format!("{outcome:?}"),
+            _ => return None,
+        };
+        lock(&self.0).push(method);
         None
     }
 }
@@ -176,9 +179,9 @@ fn an_idle_connection_is_not_polled() {
 /// can respond to a request of the server, so reading resumes, although nothing can be written.
 #[test]
 fn a_new_request_resumes_reading_while_output_waits() {
-    let mut server = ServerTask::ready(64, |limits| limits.requests = 1);
+    let mut server = ServerTask::ready(4096, |limits| limits.requests = 1);
     server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "vendor/call"}));
-    let text = Json::new(&json!({"text": "x".repeat(1000)})).expect("JSON");
+    let text = Json::new(&json!({"text": "x".repeat(100_000)})).expect("JSON");
     server.shared.with_mut(&mut |connection, _| {
         connection.notify_raw("vendor/long", Some(&RawJson::from(&text))).expect("there is room");
     });
@@ -193,4 +196,16 @@ fn a_new_request_resumes_reading_while_output_waits() {
     let output = server.read();
     let lines: Vec<_> = output.lines().collect();
     assert!(matches!(lines[..], [long, ask] if long.contains("vendor/long") && ask.contains("vendor/ask")), "{output}");
+}
+
+#[test]
+fn deadlines_that_have_passed_are_processed() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    server.shared.with_mut(&mut |connection, now| {
+        let options = RequestOptions { total_timeout: Some(Duration::ZERO), ..RequestOptions::default() };
+        connection.request_raw(now, "vendor/ask", None, options).expect("there is room");
+    });
+    server.settle();
+    assert_eq!(server.methods().len(), 1);
+    assert!(server.methods()[0].contains("TimedOut"), "{:?}", server.methods());
 }
