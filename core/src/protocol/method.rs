@@ -351,3 +351,18 @@ impl fmt::Display for MethodName<'_> {
         f.write_str(self.as_str())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::string::ToString;
+
+    use super::*;
+
+    #[test]
+    fn method_names_are_displayed_as_on_the_wire() {
+        for name in ["tools/list", "vendor/x", ""] {
+            assert_eq!(MethodName::new(name).to_string(), name);
+        }
+        assert_eq!(MethodName::from(Method::Ping).to_string(), "ping");
+    }
+}

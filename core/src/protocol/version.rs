@@ -271,6 +271,15 @@ mod tests {
         }
     }
 
+    #[test]
+    fn debug_output_of_a_set_lists_its_revisions() {
+        assert_eq!(
+            alloc::format!("{:?}", VersionSet::between(V::V2025_06_18, V::V2025_11_25)),
+            r#"{"2025-06-18", "2025-11-25"}"#
+        );
+        assert_eq!(alloc::format!("{:?}", VersionSet::NONE), "{}");
+    }
+
     // req: LIFE-012 LIFE-013 LIFE-014 LIFE-016 LIFE-017
     #[test]
     fn negotiates_requested_or_newest_version() {

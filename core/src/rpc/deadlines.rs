@@ -149,4 +149,43 @@ mod tests {
             assert!(deadlines.len() <= 2 * model.len() + Deadlines::<u64>::SLACK);
         }
     }
+
+    #[test]
+    fn stale_entries_are_bounded_while_one_key_is_alive() {
+        let mut deadlines = Deadlines::new();
+        let at = Timestamp::from_nanos;
+        for key in 0..=66 {
+            deadlines.set(at(key), key);
+        }
+        for key in 1..=66 {
+            deadlines.ended(key);
+            deadlines.settle(67 - usize::try_from(key).expect("it is small"), |other| {
+                (other == 0 || other > key).then(|| at(other))
+            });
+        }
+        assert_eq!(deadlines.next(), Some((at(0), 0)));
+        assert!(deadlines.len() <= 2 + Deadlines::<u64>::SLACK, "{}", deadlines.len());
+    }
+
+    /// A rebuild looks at all keys, so there must be as many changes as keys between two of them.
+    #[test]
+    fn moving_a_deadline_has_constant_cost() {
+        const KEYS: u64 = 2000;
+        let (mut times, looks) = ((0..KEYS).collect::<Vec<_>>(), core::cell::Cell::new(0));
+        let mut deadlines = Deadlines::new();
+        for key in 0..KEYS {
+            deadlines.set(Timestamp::from_nanos(key), key);
+        }
+        for step in 0..10 * KEYS {
+            let key = step % KEYS;
+            times[usize::try_from(key).expect("it is small")] = KEYS + step;
+            deadlines.moved();
+            deadlines.set(Timestamp::from_nanos(KEYS + step), key);
+            deadlines.settle(times.len(), |key| {
+                looks.set(looks.get() + 1);
+                times.get(usize::try_from(key).ok()?).copied().map(Timestamp::from_nanos)
+            });
+        }
+        assert!(looks.get() < 10 * KEYS * 6, "{} for each change", looks.get() / (10 * KEYS));
+    }
 }

@@ -60,7 +60,7 @@ impl<T> Entry<T> {
     }
 }
 
-/// The result of [`Incoming::insert`].
+/// The result of [`Incoming::insert_hashed`].
 pub(crate) enum Inserted {
     New(ReplyKey),
     /// A request with this id is in flight.

@@ -62,3 +62,24 @@ impl fmt::Debug for Timestamp {
         Duration::from_nanos(self.0).fmt(f)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::format;
+
+    use super::*;
+
+    #[test]
+    fn debug_output_is_the_time_since_the_origin() {
+        let at = Timestamp::from_nanos(1_500_000_000);
+        assert_eq!(format!("{at:?} {:?} {:?}", Timestamp::ZERO, StartTime(at)), "1.5s 0ns ..");
+    }
+
+    #[test]
+    fn sums_saturate_at_the_end_of_the_range() {
+        let end = Timestamp::from_nanos(u64::MAX);
+        assert_eq!([Timestamp::after_zero(Duration::MAX), end + Duration::from_nanos(1)], [end; 2]);
+        assert_eq!(end.saturating_since(Timestamp::from_nanos(1)), Duration::from_nanos(u64::MAX - 1));
+        assert_eq!(Timestamp::ZERO.saturating_since(end), Duration::ZERO);
+    }
+}

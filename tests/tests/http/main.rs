@@ -14,6 +14,7 @@ mod fallback;
 mod http_sse;
 mod invariants;
 mod listening;
+mod lost_sessions;
 mod memory;
 mod mirrored_headers;
 mod recovery;

@@ -7,3 +7,5 @@
 pub(crate) mod binding;
 pub(crate) mod run_loop;
 pub(crate) mod shared;
+#[cfg(test)]
+mod tests;

@@ -255,3 +255,25 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
         lock(&self.state).binding.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_service::driver_api::{Job, JobKind, Schedule};
+
+    use super::*;
+
+    #[test]
+    fn unfinished_and_queued_jobs_are_next() {
+        let job = || Job::future(Schedule::Concurrent, async {});
+        let mut jobs = JobState::default();
+        assert!(!jobs.has_next());
+        jobs.queue.push(job(), 0).map_err(drop).expect("there is room");
+        assert!(jobs.has_next(), "it waits");
+        let (started, slot) = jobs.queue.next().expect("it waits");
+        assert!(!jobs.has_next(), "it runs");
+        let JobKind::Async(future) = started.into_kind() else { panic!("it is a future") };
+        jobs.unfinished.push(Unfinished { future, slot, outlives: false });
+        assert!(jobs.has_next(), "it is to be continued");
+        assert_eq!((jobs.close().len(), jobs.has_next()), (1, false));
+    }
+}

@@ -346,6 +346,18 @@ mod tests {
     use super::*;
 
     #[test]
+    fn deadlines_are_those_of_the_client() {
+        let config = mcp_service::Host::builder("x", "1").build().config();
+        let options = mcp_proto::http::client::ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        let mut binding = HttpClientBinding::new(Client::new(config, options, Timestamp::ZERO));
+        let due = binding.due().expect("the first request has a timeout");
+        assert_eq!(Some(due), binding.client.poll_timeout().map(|deadline| deadline.at));
+        assert!(due > Timestamp::ZERO);
+        binding.handle_timeout(due);
+        assert_ne!(binding.due(), Some(due));
+    }
+
+    #[test]
     fn refusal_hides_challenges() {
         let challenges = vec!["Bearer error_description=\"canary\"".to_owned()];
         let refusal = Refusal { status: 401, challenges, extensions: Extensions::new() };

@@ -191,3 +191,14 @@ impl fmt::Debug for ResponseStream {
             .finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_end_and_abort_are_last_outputs() {
+        assert_eq!([None, Some(&Output::Data(1))].map(last), [(false, false); 2]);
+        assert_eq!([&Output::End, &Output::Abort].map(|output| last(Some(output))), [(true, false), (false, true)]);
+    }
+}

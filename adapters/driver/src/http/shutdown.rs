@@ -161,3 +161,53 @@ impl Drop for Arrivals {
         self.release();
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+
+    fn is_ready(future: impl Future<Output = ()>) -> bool {
+        pin!(future).poll(&mut Context::from_waker(Waker::noop())).is_ready()
+    }
+
+    #[test]
+    fn a_stop_waits_for_arriving_requests() {
+        let shutdown = Shutdown::default();
+        assert!(is_ready(shutdown.arrived()), "there are no connections");
+        let (first, second) = (shutdown.connection(), shutdown.connection());
+        for arrivals in [&first, &second] {
+            assert!(arrivals.is_arriving() && !is_ready(shutdown.arrived()));
+            arrivals.begin();
+            arrivals.accept_no_more();
+            assert!(!is_ready(shutdown.arrived()), "its request has not reached its session");
+            arrivals.end();
+            assert!(!arrivals.is_arriving() && !is_ready(shutdown.arrived()), "there may be another one");
+        }
+        first.accept_no_more();
+        first.accept_no_more();
+        assert!(!is_ready(shutdown.arrived()), "the second one accepts requests");
+        drop((first, second));
+        assert!(is_ready(shutdown.arrived()));
+    }
+
+    #[test]
+    fn a_stopped_connection_waits_for_its_first_request() {
+        let shutdown = Shutdown::default();
+        let (used, unused) = (shutdown.connection(), shutdown.connection());
+        used.begin();
+        assert!(!is_ready(shutdown.stopped()) && !is_ready(used.stopped()) && !is_ready(unused.stopped()));
+        assert!(!shutdown.is_stopped() && !used.is_last_request());
+        shutdown.stop();
+        assert!(is_ready(shutdown.stopped()) && is_ready(used.stopped()) && !is_ready(unused.stopped()));
+        assert!(shutdown.is_stopped() && used.is_last_request() && !unused.is_last_request());
+        shutdown.close();
+        shutdown.stop();
+        assert!(is_ready(unused.stopped()), "a later stop does not undo it");
+    }
+}

@@ -176,6 +176,20 @@ mod tests {
     }
 
     #[test]
+    fn clients_that_have_left_cause_no_pause() {
+        const LEFT: u32 = 200;
+        let listener = listen("127.0.0.1:0").expect("there is a port");
+        let _client = std::net::TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+        let kinds = [ErrorKind::WouldBlock, ErrorKind::Interrupted, ErrorKind::ConnectionAborted];
+        let errors = Mutex::new(kinds.into_iter().cycle().take(LEFT as usize));
+        let start = Instant::now();
+        let accepted =
+            Interrupt::new().accept(&listener, || lock(&errors).next().map_or(Ok(1), |kind| Err(kind.into())));
+        assert_eq!(accepted.expect("it listens"), Some(1));
+        assert!(start.elapsed() < ACCEPT_BACKOFF * LEFT / 2, "{:?}", start.elapsed());
+    }
+
+    #[test]
     fn interrupt_ends_wait_before_and_during_it() {
         let (silent, writer) = wake_pair().expect("a pair");
         let waits = |interrupt: &Interrupt| interrupt.wait(&silent, PollFlags::IN).expect("the system says");

@@ -97,3 +97,62 @@ pub fn shutdown_on_signals() -> io::Result<()> {
         }
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        env,
+        future::Future,
+        pin::pin,
+        process::Command,
+        task::{Context, Waker},
+    };
+
+    use super::*;
+
+    struct Client;
+
+    impl Closing for Client {
+        fn begin_close(&self) {}
+
+        fn wait(&self) {}
+
+        fn kill(&self) {}
+    }
+
+    #[test]
+    fn only_clients_that_exist_are_registered() {
+        let [first, dropped, last] = [(); 3].map(|()| Arc::new(Client));
+        register(&first);
+        register(&dropped);
+        let weak: Weak<Client> = Arc::downgrade(&dropped);
+        let weak: Weak<dyn Closing> = weak;
+        drop(dropped);
+        register(&last);
+        let is_closed = |client: &Arc<Client>| {
+            let client: Arc<dyn Closing> = client.clone();
+            clients().iter().any(|other| Arc::ptr_eq(other, &client))
+        };
+        assert!(is_closed(&first) && is_closed(&last));
+        assert!(!lock(&CLIENTS).iter().any(|other| other.ptr_eq(&weak)), "it takes memory");
+    }
+
+    /// The process ends once, so this runs in a process of its own.
+    #[test]
+    fn clients_stay_pending_while_the_process_ends() {
+        const IN_CHILD: &str = "MCP_TEST_PROCESS_ENDS";
+        if env::var_os(IN_CHILD).is_some() {
+            let is_pending = || pin!(pending_if_ending()).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+            assert!(!is_ending() && !is_pending());
+            block_if_ending();
+            ENDING.store(true, Ordering::Release);
+            assert!(is_ending() && is_pending());
+            return;
+        }
+        let name = std::thread::current().name().map(str::to_owned).expect("the name of the test");
+        let mut child = Command::new(env::current_exe().expect("this program"));
+        let output = child.args(["--exact", &name]).env(IN_CHILD, "1").output().expect("it starts");
+        let text = String::from_utf8_lossy(&output.stdout);
+        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+    }
+}

@@ -106,3 +106,97 @@ impl<T: MessageTransport + ?Sized> MessageTransport for Box<T> {
         (**self).poll_close(cx)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::task::Waker;
+
+    use super::*;
+
+    /// A transport that records what is called. Each operation has a result of its own.
+    #[derive(Default)]
+    struct Log(Vec<String>);
+
+    impl ByteReader for Log {
+        fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            buffer[0] = b'r';
+            Poll::Ready(Ok(1))
+        }
+    }
+
+    impl ByteWriter for Log {
+        fn poll_write(&mut self, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            self.0.push(format!("write {}", bytes.len()));
+            Poll::Ready(Ok(2))
+        }
+
+        fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::WriteZero.into()))
+        }
+
+        fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+    }
+
+    impl MessageTransport for Log {
+        fn poll_receive(&mut self, _: &mut Context<'_>, message: &mut Vec<u8>) -> Poll<io::Result<bool>> {
+            message.push(b'm');
+            Poll::Ready(Ok(self.0.is_empty()))
+        }
+
+        fn poll_send(&mut self, _: &mut Context<'_>, message: &[u8]) -> Poll<io::Result<()>> {
+            self.0.push(format!("send {}", message.len()));
+            if message.is_empty() { Poll::Pending } else { Poll::Ready(Ok(())) }
+        }
+
+        fn poll_flush(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::WriteZero.into()))
+        }
+
+        fn poll_close(&mut self, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(io::ErrorKind::BrokenPipe.into()))
+        }
+    }
+
+    /// A writer without methods of its own for flushing and closing.
+    struct Plain;
+
+    impl ByteWriter for Plain {
+        fn poll_write(&mut self, _: &mut Context<'_>, _: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Pending
+        }
+    }
+
+    fn kind<T>(polled: Poll<io::Result<T>>) -> Poll<Result<T, io::ErrorKind>> {
+        polled.map_err(|error| error.kind())
+    }
+
+    #[test]
+    fn boxed_transports_do_what_their_contents_do() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let mut buffer = [0; 2];
+        assert_eq!(kind(Box::<Log>::default().poll_read(cx, &mut buffer)), Poll::Ready(Ok(1)));
+        assert_eq!(buffer, [b'r', 0]);
+        let mut writer = Box::<Log>::default();
+        assert_eq!(kind(ByteWriter::poll_write(&mut writer, cx, b"abc")), Poll::Ready(Ok(2)));
+        assert_eq!(kind(ByteWriter::poll_flush(&mut writer, cx)), Poll::Ready(Err(io::ErrorKind::WriteZero)));
+        assert_eq!(kind(ByteWriter::poll_close(&mut writer, cx)), Poll::Pending);
+        assert_eq!(writer.0, ["write 3"]);
+        let (mut messages, mut message) = (Box::<Log>::default(), Vec::new());
+        assert_eq!(kind(messages.poll_receive(cx, &mut message)), Poll::Ready(Ok(true)));
+        assert_eq!(kind(messages.poll_send(cx, b"")), Poll::Pending);
+        assert_eq!(kind(messages.poll_send(cx, b"abc")), Poll::Ready(Ok(())));
+        assert_eq!(kind(messages.poll_receive(cx, &mut message)), Poll::Ready(Ok(false)));
+        assert_eq!(kind(MessageTransport::poll_flush(&mut messages, cx)), Poll::Ready(Err(io::ErrorKind::WriteZero)));
+        assert_eq!(kind(MessageTransport::poll_close(&mut messages, cx)), Poll::Ready(Err(io::ErrorKind::BrokenPipe)));
+        assert_eq!((&message[..], &messages.0[..]), (&b"mm"[..], &["send 0".to_owned(), "send 3".to_owned()][..]));
+    }
+
+    #[test]
+    fn writers_without_a_buffer_have_nothing_to_flush() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        assert_eq!(kind(Plain.poll_flush(cx)), Poll::Ready(Ok(())));
+        assert_eq!(kind(Plain.poll_close(cx)), Poll::Ready(Ok(())));
+    }
+}

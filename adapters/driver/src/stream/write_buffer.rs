@@ -63,3 +63,47 @@ impl WriteBuffer {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use mcp_proto::{connection::Client, rpc::Timestamp};
+    use mcp_service::Host;
+
+    use super::*;
+
+    #[test]
+    fn output_is_pending_until_it_is_written() {
+        let mut connection = Client::new(Host::builder("x", "1").build().config(), Timestamp::ZERO);
+        let mut buffer = WriteBuffer::default();
+        assert!(buffer.is_empty() && buffer.pending().is_empty());
+        assert!(buffer.fill(&mut connection), "the first request");
+        let output = buffer.pending().to_vec();
+        assert!(output.ends_with(b"\n") && !connection.has_output());
+        for written in [0, 2, 1] {
+            buffer.advance(written);
+            assert!(!buffer.is_empty());
+        }
+        assert_eq!(buffer.pending(), &output[3..]);
+        assert!(buffer.fill(&mut connection), "there is something left");
+        buffer.advance(output.len() - 4);
+        assert_eq!(buffer.pending(), b"\n");
+        buffer.advance(1);
+        assert!(buffer.is_empty() && buffer.pending().is_empty() && !buffer.fill(&mut connection));
+    }
+
+    #[test]
+    fn capacity_is_kept_while_messages_are_large() {
+        let buffer = |used: usize| {
+            let mut bytes = Vec::with_capacity(16 * HIGH_WATER);
+            bytes.resize(used, b'x');
+            let mut buffer = WriteBuffer { bytes, written: 1 };
+            buffer.clear();
+            (buffer.bytes.capacity() / HIGH_WATER, buffer.written, buffer.is_empty())
+        };
+        assert_eq!(buffer(4 * HIGH_WATER), (16, 0, true));
+        assert_eq!(buffer(4 * HIGH_WATER - 1), (7, 0, true), "twice of what was used");
+        assert_eq!(buffer(1), (2, 0, true));
+        let has_room = |used: usize| WriteBuffer { bytes: vec![b'x'; used], written: 0 }.has_room();
+        assert_eq!([HIGH_WATER - 1, HIGH_WATER].map(has_room), [true, false]);
+    }
+}

@@ -43,7 +43,7 @@ pub trait MetricsRecorder: Send + Sync + 'static {
 /// prompts have their names. The outcomes are `result`, `failed`, `input_required`, `error`, `cancelled` and
 /// `timed_out`.
 ///
-/// With the feature `metrics`, [`Metrics::global`] records with the crate `metrics`.
+/// With the feature `metrics`, `Metrics::global` records with the crate `metrics`.
 #[derive(Clone)]
 pub struct Metrics(Arc<dyn MetricsRecorder>);
 

@@ -191,3 +191,27 @@ impl Batches {
         Some((entries, stream))
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn takes_back_the_response_with_the_id_if_hashes_collide() {
+        const HASH: u64 = 7;
+        let mut batches = Batches::default();
+        let slot = batches.begin(Some(3));
+        let texts = [r#"{"jsonrpc":"2.0","id":1,"result":{}}"#, r#"{"jsonrpc":"2.0","id":"1","result":{}}"#];
+        for text in texts {
+            batches.add(slot, BatchEntry { of: EntryOwner::Own(HASH), text: text.into() });
+        }
+        assert_eq!(batches.take_back(&RequestId::from(2), HASH), None);
+        assert_eq!(batches.take_back(&RequestId::from("1"), HASH + 1), None);
+        assert_eq!(batches.take_back(&RequestId::from("1"), HASH), Some(None));
+        assert_eq!(batches.take_back(&RequestId::from("1"), HASH), None);
+        batches.change(slot, |batch| batch.reading = false);
+        let (entries, stream) = batches.pop().expect("it is complete");
+        assert_eq!((entries.len(), &*entries[0].text, stream), (1, texts[0].as_bytes(), Some(3)));
+        assert_eq!((batches.len(), batches.held(), batches.ready(), batches.own.len()), (0, 0, 0, 0));
+    }
+}

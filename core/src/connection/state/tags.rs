@@ -34,7 +34,7 @@ pub(crate) enum CallTag {
     Handshake,
     /// `server/discover`, in this revision, for the first time or again.
     Probe { version: ProtocolVersion, again: bool },
-    /// A ping of [`KeepaliveState`].
+    /// A ping of [`KeepaliveState`](super::keepalive::KeepaliveState).
     Keepalive,
     /// A request whose response the application does not get: `tasks/cancel` of the engine, or `tools/list` of a
     /// binding.

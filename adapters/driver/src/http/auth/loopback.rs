@@ -484,4 +484,35 @@ mod tests {
             thread::yield_now();
         }
     }
+
+    #[test]
+    fn heads_are_read_to_their_end_or_to_the_limit() {
+        let listener = TcpListener::bind((Ipv4Addr::LOCALHOST, 0)).expect("a port");
+        let mut client = TcpStream::connect(listener.local_addr().expect("an address")).expect("it listens");
+        let (stream, _) = listener.accept().expect("a connection");
+        let mut incoming = Incoming { stream, head: Vec::new(), until: Instant::now() + TIMEOUT };
+        let mut step = |before: usize, bytes: &str| {
+            incoming.head.resize(before, b'x');
+            client.write_all(bytes.as_bytes()).expect("it is read");
+            // It blocks until there is something to read.
+            match incoming.read() {
+                Step::Waits => "waits",
+                Step::Head => "head",
+                Step::Over => "over",
+            }
+        };
+        assert_eq!(step(0, "GET / HTTP/1.1\r\n"), "waits");
+        assert_eq!(step(0, "GET / HTTP/1.1\r\n\r\n"), "head");
+        assert_eq!(step(MAX_HEAD - 1, "x"), "waits", "the end may follow");
+        assert_eq!(step(MAX_HEAD, "x"), "head", "it is too long");
+        assert_eq!(step(MAX_HEAD + 1, "x"), "head");
+        incoming.stream.set_nonblocking(true).expect("a socket");
+        assert!(matches!(incoming.read(), Step::Waits), "there is nothing to read");
+        incoming.stream.set_nonblocking(false).expect("a socket");
+        // A client that leaves with unread data resets the connection.
+        incoming.stream.write_all(b"unread").expect("it is sent");
+        client.peek(&mut [0]).expect("it has arrived");
+        drop(client);
+        assert!(matches!(incoming.read(), Step::Over));
+    }
 }

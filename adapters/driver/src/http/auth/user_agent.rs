@@ -108,3 +108,17 @@ impl<F> fmt::Debug for Headless<F> {
         f.debug_struct("Headless").field("redirect_uri", &self.redirect_uri).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn debug_output_names_the_redirect_uri() {
+        let redirect_uri = Url::parse("http://127.0.0.1:7777/callback").expect("a URL");
+        let headless = Headless::new(redirect_uri, |_| async { Ok(String::new()) });
+        let text = format!("{headless:?}");
+        assert!(text.starts_with("Headless") && text.contains("http://127.0.0.1:7777/callback"), "{text}");
+        assert_eq!(format!("{:?}", Redirects::new(|_| Redirected::Ignored)), "Redirects { .. }");
+    }
+}

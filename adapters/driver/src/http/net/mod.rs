@@ -25,3 +25,5 @@ pub use http1::direct_client;
 pub use listener::{Listener, serve_http};
 pub use net_runtime::{ConnectRuntime, NetRuntime};
 pub use proxy::Proxy;
+#[cfg(test)]
+mod tests;

@@ -420,4 +420,41 @@ mod tests {
             assert_eq!(refused.err().map(|error| error.kind()), Some(kind));
         }
     }
+
+    /// A stream whose writes have a result, and whose reads fail.
+    struct Broken(Result<usize, ErrorKind>);
+
+    impl Read for Broken {
+        fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, _: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Err(ErrorKind::ConnectionAborted.into()))
+        }
+    }
+
+    impl Write for Broken {
+        fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+            Poll::Ready(self.0.map(|len| len.min(bytes.len())).map_err(Into::into))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+
+        fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn errors_of_the_stream_end_the_handshake() {
+        let (config, _) = configs();
+        for (written, expected) in [
+            (Err(ErrorKind::ConnectionReset), ErrorKind::ConnectionReset),
+            (Ok(0), ErrorKind::WriteZero),
+            (Ok(usize::MAX), ErrorKind::ConnectionAborted),
+        ] {
+            let mut handshake = pin!(Tls::client(config.clone(), "localhost", Broken(written)));
+            let ended = handshake.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+            assert_eq!(ended.map(|ended| ended.err().map(|error| error.kind())), Poll::Ready(Some(expected)));
+        }
+    }
 }

@@ -198,3 +198,16 @@ pub(super) fn read(record: &SessionRecord) -> Option<(Option<&str>, SessionSnaps
     };
     Some((record.get(PRINCIPAL).map(String::as_str), snapshot))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_and_values_of_fields_count() {
+        let fields = [("a", "xyz"), ("bc", "")].map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let weigh = |field_bytes| StoreLimits { field_bytes, ..StoreLimits::default() }.weigh(&fields);
+        assert_eq!(weigh(6).expect("they fit"), StoreLimits::SESSION + 6);
+        assert_eq!(weigh(5).map_err(|error| error.kind()), Err(io::ErrorKind::FileTooLarge));
+    }
+}

@@ -36,6 +36,25 @@ fn uses_challenge_metadata_if_the_policy_allows() {
     }
 }
 
+#[test]
+fn follows_private_addresses_if_the_new_policy_allows() {
+    let challenge = r#"Bearer resource_metadata="https://10.0.0.1/meta""#;
+    let server_address = core::net::Ipv4Addr::new(10, 0, 0, 7).into();
+    for (policy, expected) in [
+        (None, RESOURCE),
+        (Some(UrlPolicy::new(&url(SERVER)).with_server_address(server_address)), "GET https://10.0.0.1/meta"),
+    ] {
+        let mut world = World::new();
+        let mut client = client(&mut world, settings());
+        if let Some(policy) = policy {
+            client.set_policy(policy);
+        }
+        assert_eq!(asked(&mut world, &mut client, challenge), Ok("https://as.example/authorize".into()));
+        let first = &world.requests[0];
+        assert_eq!(format!("{} {}", first.method, first.url.as_str()), expected);
+    }
+}
+
 // req: AUTH-003 AUTH-005 AUTH-006 AUTH-007
 #[test]
 fn discovers_metadata_or_reports_an_error() {

@@ -404,4 +404,59 @@ mod tests {
         assert_eq!((entry.ended.len(), entry.streams.len(), entry.log.len()), (ENDED, 0, 0));
         assert_eq!(table.usage().bytes, entry.weight());
     }
+
+    /// Begins a session without fields, which takes `StoreLimits::SESSION` bytes.
+    fn begin(table: &mut Table, id: &str, holder: &Holder) -> bool {
+        let begun = table.begin(Instant::now(), id, holder, SessionRecord::default(), Duration::from_secs(60));
+        begun.map_err(|error| assert_eq!(error.kind(), io::ErrorKind::QuotaExceeded)).is_ok()
+    }
+
+    fn ids(table: &Table) -> Vec<&str> {
+        table.sessions.keys().map(|id| &**id).collect()
+    }
+
+    #[test]
+    fn sessions_are_evicted_beyond_the_exact_limits() {
+        const SESSION: usize = StoreLimits::SESSION;
+        let (ada, roomy) = (Holder::Principal("ada".into()), StoreLimits::default());
+        for (bytes_each, bytes, known, unknown) in [
+            (SESSION - 1, roomy.bytes, &[][..], &["a", "b"][..]),
+            (SESSION, roomy.bytes, &["b"], &["a", "b"]),
+            (2 * SESSION - 1, roomy.bytes, &["b"], &["a", "b"]),
+            (2 * SESSION, roomy.bytes, &["a", "b"], &["a", "b"]),
+            (roomy.bytes_each, SESSION - 1, &[], &[]),
+            (roomy.bytes_each, SESSION, &["b"], &["b"]),
+            (roomy.bytes_each, 2 * SESSION - 1, &["b"], &["b"]),
+            (roomy.bytes_each, 2 * SESSION, &["a", "b"], &["a", "b"]),
+        ] {
+            for (holder, left) in [(&ada, known), (&Holder::Unknown, unknown)] {
+                let mut table = Table::new(StoreLimits { bytes_each, bytes, ..roomy });
+                let begun = ["a", "b"].map(|id| begin(&mut table, id, holder));
+                assert_eq!((begun, &*ids(&table)), ([!left.is_empty(); 2], left), "{bytes_each} {bytes} {holder:?}");
+                assert_eq!(table.usage(), StoreUsage { sessions: left.len(), bytes: left.len() * SESSION });
+            }
+        }
+    }
+
+    #[test]
+    fn the_session_used_longest_ago_is_evicted_first() {
+        let ada = Holder::Principal("ada".into());
+        let mut table = Table::new(StoreLimits { bytes_each: 4 * StoreLimits::SESSION, ..StoreLimits::default() });
+        for id in ["a", "b", "c", "d"] {
+            assert!(begin(&mut table, id, &ada));
+        }
+        // The client of `d` has not come back.
+        for id in ["c", "b", "a"] {
+            assert!(table.find(Instant::now(), id, Duration::from_secs(60)).is_some());
+        }
+        for (new, left) in [("e", ["a", "b", "c", "e"]), ("f", ["a", "b", "c", "f"])] {
+            assert!(begin(&mut table, new, &ada));
+            assert_eq!(ids(&table), left);
+        }
+        assert!(table.find(Instant::now(), "f", Duration::from_secs(60)).is_some());
+        for (new, left) in [("g", ["a", "b", "f", "g"]), ("h", ["a", "b", "f", "h"])] {
+            assert!(begin(&mut table, new, &ada));
+            assert_eq!(ids(&table), left);
+        }
+    }
 }

@@ -1,0 +1,211 @@
+//! Connections over pipes in memory, whose tasks are polled by hand.
+
+use std::{
+    future::Future,
+    io,
+    pin::Pin,
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    connection::{Event, Limits, RequestOptions, Server, ServerRole},
+    wire::{Json, RawJson},
+};
+use mcp_service::{
+    Service,
+    driver_api::{Application, ConnectionHandle, Job},
+};
+use serde_json::{Value, json};
+
+use crate::{
+    event_loop::{binding::PipeBinding, shared::SharedConnection},
+    options::DriverOptions,
+    runtime::{Runtime, Timer},
+    stream::{
+        connection_task::{ConnectionTask, Timeouts},
+        framed::ByteTransport,
+        io::{ByteReader, ByteWriter},
+        line_reader::Sniffer,
+        memory::{PipeReader, PipeWriter, pipe},
+    },
+    sync::lock,
+};
+
+/// A runtime that runs no tasks, and whose timers never fire.
+#[derive(Clone)]
+struct NoRuntime;
+
+impl Runtime for NoRuntime {
+    type Task = ();
+    type Timer = Self;
+
+    fn current() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn spawn(&self, _: impl Future<Output = ()> + Send + 'static) {}
+
+    fn detach((): ()) {}
+
+    fn spawn_blocking(&self, _: impl FnOnce() + Send + 'static) {}
+
+    fn timer(&self) -> Self {
+        Self
+    }
+}
+
+impl Timer for NoRuntime {
+    fn poll_until(&mut self, _: Instant, _: &mut Context<'_>) -> Poll<()> {
+        Poll::Pending
+    }
+}
+
+/// An application that keeps the methods of messages, and the outcomes of its requests.
+#[derive(Default)]
+struct Methods(Mutex<Vec<String>>);
+
+impl Application<ServerRole> for Methods {
+    fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
+        let method = match event {
+            Event::Request { method, .. } | Event::Notification { method, .. } => method.to_string(),
+            Event::Response { outcome, .. } => format!("{outcome:?}"),
+            _ => return None,
+        };
+        lock(&self.0).push(method);
+        None
+    }
+}
+
+/// The number of wakes that were not followed by a poll.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
+}
+
+/// A connection to a client, and the client's ends of the pipes.
+struct ServerTask {
+    shared: Arc<SharedConnection<ServerRole>>,
+    application: Arc<Methods>,
+    task: Pin<Box<dyn Future<Output = ()> + Send>>,
+    wakes: Arc<Wakes>,
+    input: PipeWriter,
+    output: PipeReader,
+}
+
+impl ServerTask {
+    /// Returns a connection after its handshake, whose output pipe holds so many bytes.
+    fn ready(capacity: usize, limit: impl FnOnce(&mut Limits)) -> Self {
+        let mut config = Service::builder("x", "1").build().expect("a service").config();
+        limit(&mut config.settings.limits);
+        let connection = |now| PipeBinding::new(Server::new(config, now), None);
+        let shared = SharedConnection::new(connection, &DriverOptions::default());
+        let application = Arc::<Methods>::default();
+        let ((source, input), (output, sink)) = (pipe(4096), pipe(capacity));
+        let wire = Box::new(ByteTransport::new(source, sink, 1 << 20, Sniffer::off()));
+        let task = ConnectionTask::new(shared.clone(), application.clone(), (wire, Timeouts::default()), NoRuntime);
+        let task = Box::pin(task.run(None, Duration::ZERO));
+        let wakes = Arc::new(Wakes(1.into()));
+        let mut server = Self { shared, application, task, wakes, input, output };
+        let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
+            "clientInfo": {"name": "client", "version": "1"}});
+        server.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
+        assert!(server.read().contains("protocolVersion"));
+        server.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server
+    }
+
+    /// Polls the task until it waits.
+    fn settle(&mut self) {
+        let waker = Waker::from(self.wakes.clone());
+        for _ in 0..100 {
+            if self.wakes.0.swap(0, Ordering::Relaxed) == 0 {
+                return;
+            }
+            assert!(self.task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending(), "it has ended");
+        }
+        panic!("the event loop does not park");
+    }
+
+    /// Sends a message to the server.
+    fn send(&mut self, message: &Value) {
+        let line = format!("{message}\n");
+        let written = self.input.poll_write(&mut Context::from_waker(Waker::noop()), line.as_bytes());
+        assert!(matches!(written, Poll::Ready(Ok(len)) if len == line.len()), "there is room");
+        self.settle();
+    }
+
+    /// Reads all output.
+    fn read(&mut self) -> String {
+        let (mut all, mut chunk) = (Vec::new(), [0; 256]);
+        while let Poll::Ready(read) = self.output.poll_read(&mut Context::from_waker(Waker::noop()), &mut chunk) {
+            all.extend_from_slice(&chunk[..read.expect("it is open")]);
+            self.settle();
+        }
+        String::from_utf8(all).expect("it is JSON")
+    }
+
+    fn methods(&self) -> Vec<String> {
+        lock(&self.application.0).clone()
+    }
+}
+
+#[test]
+fn an_idle_connection_is_not_polled() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    for id in 1..4 {
+        server.send(&json!({"jsonrpc": "2.0", "id": id, "method": "ping"}));
+        assert_eq!(server.read(), format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"result\":{{}}}}\n"));
+        assert_eq!(server.wakes.0.load(Ordering::Relaxed), 0);
+    }
+    // A change that gives the event loop nothing to do does not wake it.
+    server.shared.with_mut(&mut |_, _| {});
+    assert_eq!(server.wakes.0.load(Ordering::Relaxed), 0);
+    server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/x", None).expect("it is ready"));
+    assert!(server.wakes.0.load(Ordering::Relaxed) > 0);
+    server.settle();
+    assert!(server.read().contains("vendor/x"));
+}
+
+/// The client reads nothing, and has as many requests in flight as it may have. It may need to send something before it
+/// can respond to a request of the server, so reading resumes, although nothing can be written.
+#[test]
+fn a_new_request_resumes_reading_while_output_waits() {
+    let mut server = ServerTask::ready(4096, |limits| limits.requests = 1);
+    server.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "vendor/call"}));
+    let text = Json::new(&json!({"text": "x".repeat(100_000)})).expect("JSON");
+    server.shared.with_mut(&mut |connection, _| {
+        connection.notify_raw("vendor/long", Some(&RawJson::from(&text))).expect("there is room");
+    });
+    server.settle();
+    server.send(&json!({"jsonrpc": "2.0", "method": "vendor/news"}));
+    assert_eq!(server.methods(), ["vendor/call"], "reading is paused");
+    server.shared.with_mut(&mut |connection, now| {
+        connection.request_raw(now, "vendor/ask", None, RequestOptions::default()).expect("there is room");
+    });
+    server.settle();
+    assert_eq!(server.methods(), ["vendor/call", "vendor/news"]);
+    let output = server.read();
+    let lines: Vec<_> = output.lines().collect();
+    assert!(matches!(lines[..], [long, ask] if long.contains("vendor/long") && ask.contains("vendor/ask")), "{output}");
+}
+
+#[test]
+fn deadlines_that_have_passed_are_processed() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    server.shared.with_mut(&mut |connection, now| {
+        let options = RequestOptions { total_timeout: Some(Duration::ZERO), ..RequestOptions::default() };
+        connection.request_raw(now, "vendor/ask", None, options).expect("there is room");
+    });
+    server.settle();
+    assert_eq!(server.methods().len(), 1);
+    assert!(server.methods()[0].contains("TimedOut"), "{:?}", server.methods());
+}

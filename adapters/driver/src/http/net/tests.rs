@@ -1,0 +1,298 @@
+//! Clients and listeners over connections in memory, whose tasks are polled by hand.
+
+use std::{
+    cell::RefCell,
+    collections::VecDeque,
+    future::Future,
+    io,
+    net::{Ipv4Addr, SocketAddr, TcpListener},
+    pin::{Pin, pin},
+    sync::{Arc, Mutex},
+    task::{Context, Poll, Waker},
+    time::Instant,
+};
+
+use http::{Request, StatusCode, response::Parts};
+use hyper::rt::{Read, ReadBufCursor, Write};
+use mcp_proto::http::{Policy, server::EndpointOptions};
+use mcp_service::Service;
+use rustix::io::Errno;
+
+use super::{
+    connect::ConnectPath,
+    http1::{ResponseSink, exchange},
+    listener::Listener,
+    net_runtime::{ConnectRuntime, NetRuntime},
+    pool::Pool,
+};
+use crate::{
+    http::{body::Body, server::HttpServer},
+    options::DriverOptions,
+    runtime::{Runtime, Timer},
+    sync::lock,
+};
+
+/// A runtime whose tasks, connections and results of `accept` are those of the thread.
+#[derive(Clone)]
+struct ByHand;
+
+#[derive(Default)]
+struct Net {
+    tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// Whether timers fire early.
+    fires: bool,
+    /// How often a task has waited for a time.
+    waits: usize,
+    /// The servers of the connections that were opened.
+    servers: Vec<Arc<Mutex<Server>>>,
+    /// Whether servers close new connections.
+    refuses: bool,
+    /// The next results of `accept`: a connection, an error, or nothing for now. Then there are no more.
+    accepts: VecDeque<Option<io::Result<()>>>,
+}
+
+thread_local! {
+    static NET: RefCell<Net> = RefCell::default();
+}
+
+/// A server that responds to one request.
+#[derive(Default)]
+struct Server {
+    received: Vec<u8>,
+    has_responded: bool,
+    is_closed: bool,
+}
+
+struct Stream(Arc<Mutex<Server>>);
+
+impl Runtime for ByHand {
+    type Task = ();
+    type Timer = Self;
+
+    fn current() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
+        NET.with_borrow_mut(|net| net.tasks.push(Box::pin(future)));
+    }
+
+    fn detach((): ()) {}
+
+    fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
+        f();
+    }
+
+    fn timer(&self) -> Self {
+        Self
+    }
+}
+
+impl Timer for ByHand {
+    fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+        NET.with_borrow_mut(|net| net.waits += 1);
+        if NET.with_borrow(|net| net.fires) || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+impl ConnectRuntime for ByHand {
+    type Stream = Stream;
+
+    async fn connect(_: SocketAddr) -> io::Result<Stream> {
+        NET.with_borrow_mut(|net| {
+            if net.servers.len() == 10 {
+                return Err(io::ErrorKind::ConnectionRefused.into());
+            }
+            let server = Arc::new(Mutex::new(Server { is_closed: net.refuses, ..Server::default() }));
+            net.servers.push(server.clone());
+            Ok(Stream(server))
+        })
+    }
+}
+
+impl NetRuntime for ByHand {
+    type Socket = TcpListener;
+
+    fn listen(&self, socket: TcpListener) -> io::Result<TcpListener> {
+        Ok(socket)
+    }
+
+    fn poll_accept(_: &TcpListener, _: &mut Context<'_>) -> Poll<io::Result<(Stream, SocketAddr)>> {
+        match NET.with_borrow_mut(|net| net.accepts.pop_front()).flatten() {
+            Some(result) => Poll::Ready(result.map(|()| (Stream(Arc::default()), (Ipv4Addr::LOCALHOST, 1).into()))),
+            None => Poll::Pending,
+        }
+    }
+}
+
+impl Read for Stream {
+    fn poll_read(self: Pin<&mut Self>, _: &mut Context<'_>, mut buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
+        let mut server = lock(&self.0);
+        if server.is_closed {
+            return Poll::Ready(Ok(()));
+        }
+        if server.has_responded || !server.received.ends_with(b"\r\n\r\n") {
+            return Poll::Pending;
+        }
+        server.has_responded = true;
+        buffer.put_slice(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n");
+        Poll::Ready(Ok(()))
+    }
+}
+
+impl Write for Stream {
+    fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        lock(&self.0).received.extend_from_slice(bytes);
+        Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+
+    fn poll_shutdown(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
+        Poll::Ready(Ok(()))
+    }
+}
+
+/// Polls all tasks once.
+fn run_tasks() {
+    let mut tasks = NET.with_borrow_mut(|net| std::mem::take(&mut net.tasks));
+    tasks.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    NET.with_borrow_mut(|net| net.tasks.append(&mut tasks));
+}
+
+/// Polls a future and all tasks until the future is ready.
+fn run<T>(future: impl Future<Output = T>) -> T {
+    let mut future = pin!(future);
+    for _ in 0..1000 {
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(Waker::noop())) {
+            return result;
+        }
+        run_tasks();
+    }
+    panic!("it does not end");
+}
+
+/// The statuses of responses.
+#[derive(Default)]
+struct Statuses(Vec<StatusCode>);
+
+impl ResponseSink for Statuses {
+    fn head(&mut self, head: Parts) {
+        self.0.push(head.status);
+    }
+
+    fn chunk(&mut self, chunk: &[u8]) -> Result<(), String> {
+        Err(format!("{chunk:?}"))
+    }
+}
+
+/// Sends a request. Returns the status of the response, and the number of connections that were opened so far.
+fn send(pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
+    send_to("http://127.0.0.1:9/mcp", pool)
+}
+
+fn send_to(uri: &str, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
+    let mut request = Request::new(Body::shared(Arc::from([])));
+    *request.uri_mut() = uri.parse().expect("an address");
+    let mut statuses = Statuses::default();
+    let sent = run(exchange::<ByHand>(&ConnectPath::default(), pool, request, &mut statuses));
+    assert_eq!(statuses.0.len(), usize::from(sent.is_ok()));
+    (sent.map(|()| statuses.0[0]), NET.with_borrow(|net| net.servers.len()))
+}
+
+#[test]
+fn requests_reuse_a_connection_that_is_open() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    run_tasks();
+    *lock(&NET.with_borrow(|net| net.servers[0].clone())) = Server::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+}
+
+#[test]
+fn connections_are_used_for_their_origin_only() {
+    let pool = Arc::default();
+    let hosts = ["127.0.0.1:9", "127.0.0.1:10", "127.0.0.2:9", "127.0.0.1"];
+    for (opened, host) in (1..).zip(hosts) {
+        assert_eq!(send_to(&format!("http://{host}/mcp"), &pool), (Ok(StatusCode::OK), opened), "{host}");
+        run_tasks();
+        let server = NET.with_borrow(|net| net.servers[opened - 1].clone());
+        let request = String::from_utf8(std::mem::take(&mut *lock(&server)).received).expect("a request");
+        assert!(request.starts_with("GET /mcp HTTP/1.1\r\n"), "{request}");
+        assert!(request.contains(&format!("\r\nhost: {host}\r\n")), "{request}");
+    }
+    assert_eq!(send_to("http://127.0.0.1:80?x", &pool), (Ok(StatusCode::OK), hosts.len()), "the usual port");
+    let last = NET.with_borrow(|net| net.servers[hosts.len() - 1].clone());
+    assert!(lock(&last).received.starts_with(b"GET /?x HTTP/1.1\r\n"));
+}
+
+#[test]
+fn an_unsent_request_is_sent_on_another_connection() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    run_tasks();
+    let first = NET.with_borrow(|net| net.servers[0].clone());
+    // The client notices it when it uses the connection.
+    lock(&first).is_closed = true;
+    let before = lock(&first).received.len();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
+    assert_eq!(lock(&first).received.len(), before, "the first connection did not get it");
+}
+
+#[test]
+fn a_new_connection_that_closes_fails_the_request() {
+    NET.with_borrow_mut(|net| net.refuses = true);
+    let (sent, connections) = send(&Arc::default());
+    assert!(sent.is_err());
+    assert_eq!(connections, 1, "it is not tried again");
+}
+
+fn service() -> Service {
+    Service::builder("x", "1").build().expect("a service")
+}
+
+/// Serves with these results of `accept`. Returns whether it ended without an error, how many connections are served,
+/// and how many results are left.
+fn serve(is_stopped: bool, accepts: impl IntoIterator<Item = Option<io::Result<()>>>) -> (bool, usize, usize) {
+    NET.with_borrow_mut(|net| (net.fires, net.accepts) = (true, accepts.into_iter().collect()));
+    let listener = run(Listener::<ByHand>::bind("127.0.0.1:0")).expect("a port");
+    if is_stopped {
+        listener.stop_handle()();
+    }
+    let mut served = pin!(async { listener.serve(&service()).await.is_ok() });
+    let ended = served.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+    let (tasks, left) = NET.with_borrow(|net| (net.tasks.len(), net.accepts.len()));
+    (ended == Poll::Ready(true), tasks, left)
+}
+
+#[test]
+fn a_stopped_listener_serves_connections_that_wait() {
+    let aborted = || Some(Err(io::ErrorKind::ConnectionAborted.into()));
+    // The runtime may need a moment to see them, once.
+    let accepts = [None, Some(Ok(())), aborted(), Some(Ok(())), None, Some(Ok(()))];
+    assert_eq!(serve(true, accepts), (true, 2, 1));
+}
+
+#[test]
+fn a_stopped_listener_ends_at_an_error() {
+    assert_eq!(serve(true, [Some(Ok(())), Some(Err(Errno::MFILE.into())), Some(Ok(()))]), (true, 1, 1));
+}
+
+#[test]
+fn only_errors_of_the_socket_end_a_listener() {
+    let passing = [Errno::MFILE, Errno::CONNABORTED, Errno::WOULDBLOCK].map(|errno| Some(Err(errno.into())));
+    let accepts = passing.into_iter().chain([Some(Ok(())), Some(Err(Errno::BADF.into())), Some(Ok(()))]);
+    assert_eq!(serve(false, accepts), (false, 1, 1));
+    assert_eq!(NET.with_borrow(|net| net.waits), 1, "a pause after a shortage only");
+}
+
+#[test]
+fn debug_output_tells_servers_and_listeners_apart() {
+    let endpoint = EndpointOptions::new(Policy::loopback());
+    let server = HttpServer::new(&service(), endpoint, &DriverOptions::default(), ByHand, None);
+    assert_eq!(format!("{server:?}"), "HttpServer { sessions: 0, running: 0, .. }");
+    let listener = run(Listener::<ByHand>::bind("127.0.0.1:0")).expect("a port");
+    assert_eq!(format!("{listener:?}"), format!("Listener {{ address: {:?}, .. }}", listener.local_addr()));
+}
