@@ -67,6 +67,7 @@ mod tests {
     use std::{
         future::Future,
         pin::pin,
+        sync::mpsc,
         task::{Context, Waker},
         thread,
     };
@@ -75,14 +76,22 @@ mod tests {
 
     #[test]
     fn threads_wait_for_a_change_or_the_timeout() {
-        const LONG: Duration = Duration::from_secs(60);
+        const LONG: Duration = Duration::from_secs(20);
         let watched = Watched::new(1);
         assert!(watched.wait_until(Duration::ZERO, |value| *value == 1));
         assert!(!watched.wait_until(Duration::ZERO, |value| *value == 2));
         let start = Instant::now();
         thread::scope(|scope| {
-            let waiting = scope.spawn(|| watched.wait_until(LONG, |value| *value == 3));
+            let (sees, seen) = mpsc::channel();
+            let watched = &watched;
+            let waiting = scope.spawn(move || {
+                watched.wait_until(LONG, |value| {
+                    sees.send(*value).expect("the test waits");
+                    *value == 3
+                })
+            });
             for value in [2, 3] {
+                assert_eq!(seen.recv(), Ok(value - 1));
                 assert_eq!(watched.update(|current| std::mem::replace(current, value)), value - 1);
             }
             assert!(waiting.join().expect("no panic"));
