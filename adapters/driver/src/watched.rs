@@ -61,3 +61,52 @@ impl<T: fmt::Debug> fmt::Debug for Watched<T> {
         f.debug_tuple("Watched").field(&*lock(&self.value)).finish()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::Future,
+        pin::pin,
+        sync::mpsc,
+        task::{Context, Waker},
+        thread,
+    };
+
+    use super::*;
+
+    #[test]
+    fn threads_wait_for_a_change_or_the_timeout() {
+        const LONG: Duration = Duration::from_secs(20);
+        let watched = Watched::new(1);
+        assert!(watched.wait_until(Duration::ZERO, |value| *value == 1));
+        assert!(!watched.wait_until(Duration::ZERO, |value| *value == 2));
+        let start = Instant::now();
+        thread::scope(|scope| {
+            let (sees, seen) = mpsc::channel();
+            let watched = &watched;
+            let waiting = scope.spawn(move || {
+                watched.wait_until(LONG, |value| {
+                    sees.send(*value).expect("the test waits");
+                    *value == 3
+                })
+            });
+            for value in [2, 3] {
+                assert_eq!(seen.recv(), Ok(value - 1));
+                assert_eq!(watched.update(|current| std::mem::replace(current, value)), value - 1);
+            }
+            assert!(waiting.join().expect("no panic"));
+        });
+        assert!(start.elapsed() < LONG / 2, "{:?}", start.elapsed());
+    }
+
+    #[test]
+    fn tasks_wait_until_something_is_found() {
+        let watched = Watched::<Vec<u8>>::default();
+        let mut waiting = pin!(watched.wait_for(|value| value.first().copied()));
+        let mut poll = || waiting.as_mut().poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        watched.update(|value| value.push(7));
+        assert_eq!(poll(), std::task::Poll::Ready(7));
+        assert_eq!((watched.read(Vec::len), format!("{watched:?}").as_str()), (1, "Watched([7])"));
+    }
+}

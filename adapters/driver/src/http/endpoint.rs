@@ -107,7 +107,7 @@ impl<R: Runtime> Endpoint<R> {
     }
 
     /// Sets how long reading the body of a request may take, and before that reading its head if the connection is
-    /// [served](super::serve) here. Default 30 seconds.
+    /// [served](super::serve()) here. Default 30 seconds.
     #[must_use]
     pub fn read_timeout(mut self, read_timeout: Duration) -> Self {
         self.read_timeout = read_timeout;

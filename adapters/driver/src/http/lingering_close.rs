@@ -169,6 +169,131 @@ mod tests {
         }
     }
 
+    /// A timer that has fired.
+    struct Past;
+
+    impl Future for Past {
+        type Output = ();
+
+        fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Ready(())
+        }
+    }
+
+    impl Sleep for Past {}
+
+    impl Timer for Past {
+        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+
+        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
+            Box::pin(Self)
+        }
+    }
+
+    /// A stream whose client sends so many bytes, then closes its direction, fails, or sends nothing more.
+    #[derive(Default)]
+    struct Sending {
+        bytes: usize,
+        end: Option<Result<(), io::ErrorKind>>,
+        read: usize,
+        shut: usize,
+        writes: Vec<Vec<u8>>,
+    }
+
+    impl Read for Sending {
+        fn poll_read(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            mut buf: ReadBufCursor<'_>,
+        ) -> Poll<io::Result<()>> {
+            let len = buf.remaining().min(self.bytes);
+            buf.put_slice(&vec![b'x'; len]);
+            self.bytes -= len;
+            self.read += len;
+            match self.end {
+                _ if len > 0 => Poll::Ready(Ok(())),
+                Some(end) => Poll::Ready(end.map_err(Into::into)),
+                None => Poll::Pending,
+            }
+        }
+    }
+
+    impl Write for Sending {
+        fn poll_write(mut self: Pin<&mut Self>, _cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
+            self.writes.push(buf.to_vec());
+            Poll::Ready(Ok(buf.len()))
+        }
+
+        fn poll_write_vectored(
+            mut self: Pin<&mut Self>,
+            _cx: &mut Context<'_>,
+            bufs: &[io::IoSlice<'_>],
+        ) -> Poll<io::Result<usize>> {
+            self.writes.extend(bufs.iter().map(|buf| buf.to_vec()));
+            Poll::Ready(Ok(bufs.iter().map(|buf| buf.len()).sum()))
+        }
+
+        fn poll_flush(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            Poll::Pending
+        }
+
+        fn poll_shutdown(mut self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+            self.shut += 1;
+            Poll::Ready(Ok(()))
+        }
+    }
+
+    #[test]
+    fn input_is_discarded_until_its_end_or_the_limit() {
+        let (much, closes, fails) = (64 << 20, Some(Ok(())), Some(Err(io::ErrorKind::ConnectionReset)));
+        for (unread, bytes, end, is_over, read) in [
+            (false, 0, None, false, 0),
+            (false, 5000, None, false, 5000),
+            (false, 5000, closes, true, 5000),
+            (false, 5000, fails, true, 5000),
+            (false, much, None, true, MAX_DRAINED),
+            (false, MAX_DRAINED - 1, None, false, MAX_DRAINED - 1),
+            (true, MAX_DRAINED, None, false, MAX_DRAINED),
+            (true, much, None, true, MAX_DRAINED_BODY),
+        ] {
+            let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(unread));
+            let stream = Sending { bytes, end, ..Sending::default() };
+            let mut linger = LingeringClose::new(stream, Never, &shutdown, &unread);
+            for _ in 0..2 {
+                let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
+                assert_eq!((shut.is_ready(), linger.stream.read), (is_over, read), "{unread:?} {bytes} {end:?}");
+                if is_over {
+                    break;
+                }
+            }
+            assert_eq!(linger.stream.shut, 1, "the write direction is closed once");
+        }
+        let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
+        let mut linger = LingeringClose::new(Sending { bytes: much, ..Sending::default() }, Past, &shutdown, &unread);
+        assert!(Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop())).is_ready());
+        assert_eq!((linger.stream.shut, linger.stream.read), (1, 0), "the time is over");
+    }
+
+    #[test]
+    fn small_output_is_written_in_one_piece() {
+        let cx = &mut Context::from_waker(Waker::noop());
+        let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
+        for (head, body, writes) in [(10, 0, 1), (10, SMALL - 10, 1), (10, SMALL - 9, 2), (SMALL + 1, 0, 2)] {
+            let mut linger = LingeringClose::new(Sending::default(), Never, &shutdown, &unread);
+            let (head, body) = (vec![b'h'; head], vec![b'b'; body]);
+            let slices = [io::IoSlice::new(&head), io::IoSlice::new(&body)];
+            let written = Pin::new(&mut linger).poll_write_vectored(cx, &slices);
+            assert!(matches!(written, Poll::Ready(Ok(len)) if len == head.len() + body.len()));
+            assert_eq!((linger.stream.writes.len(), linger.stream.writes.concat()), (writes, [head, body].concat()));
+            assert!(matches!(Pin::new(&mut linger).poll_write(cx, b"abc"), Poll::Ready(Ok(3))));
+            assert!(Pin::new(&mut linger).poll_flush(cx).is_pending());
+            let mut bytes = [0; 4];
+            assert!(Pin::new(&mut linger).poll_read(cx, ReadBuf::new(&mut bytes).unfilled()).is_pending());
+        }
+    }
+
     #[test]
     fn stopped_server_does_not_linger() {
         for stops in [false, true] {

@@ -38,8 +38,8 @@
 //! is left. So a single client gets at most seven eighths, and a second one at most seven eighths of the rest. That is
 //! no protection against many clients: a few of them together can take almost all of it.
 //!
-//! `Listener::memory_limit` returns the most bytes that all of these limits add up to, and [`memory_limit`] does so for
-//! an `Endpoint`.
+//! `Listener::memory_limit` returns the most bytes that all of these limits add up to, and [`memory_limit()`] does so
+//! for an `Endpoint`.
 //!
 //! An `Endpoint` in another server gets its requests from that server, which has to limit the time of reading heads,
 //! the number of connections, and the time in which a client reads nothing. `axum::serve` limits none of these;

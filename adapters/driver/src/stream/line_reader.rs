@@ -117,4 +117,25 @@ mod tests {
             assert!(chunks.iter().all(|chunk| off.check(chunk.as_bytes()).is_ok()));
         }
     }
+
+    #[test]
+    fn full_reads_enlarge_the_next_buffer() {
+        let mut reader = LineReader::new(1 << 20);
+        let len = |reader: &mut LineReader| reader.spare_capacity().len();
+        assert_eq!(len(&mut reader), FIRST_READ_CHUNK);
+        reader.spare_capacity()[..3].copy_from_slice(b"{}\n");
+        assert!(reader.advance(3));
+        assert_eq!(reader.next_frame().map(|frame| frame.bytes().to_vec()).as_deref(), Some(&b"{}"[..]));
+        assert!(reader.next_frame().is_none() && !reader.has_begun());
+        let rest = len(&mut reader);
+        assert!((FIRST_READ_CHUNK / 2..=FIRST_READ_CHUNK).contains(&rest), "{rest}");
+        reader.spare_capacity().fill(b'x');
+        assert!(reader.advance(rest));
+        assert!(reader.next_frame().is_none() && reader.has_begun());
+        let larger = len(&mut reader);
+        assert!((READ_CHUNK / 2..=READ_CHUNK).contains(&larger), "{larger}");
+        assert!(!reader.advance(0), "the end of the input");
+        assert_eq!(reader.next_frame().map(|frame| frame.bytes().len()), Some(rest));
+        assert!(reader.next_frame().is_none());
+    }
 }
