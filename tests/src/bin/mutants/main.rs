@@ -8,8 +8,10 @@
 //! Only mutants in these folders are drawn, if there are any.
 //!
 //! `OUT/together` and `OUT/alone` are copies of the repository to change, and `OUT/list.json` is the output of
-//! `cargo mutants --list --json`. What they build goes to `OUT/../build-together` and `OUT/../build-alone`. Verdicts are
-//! written to `OUT/verdicts.csv`, where the last one on a mutant counts, and mutants with a verdict are not tried again.
+//! `cargo mutants --list --json`. What they build goes to `OUT/../build-together` and `OUT/../build-alone`.
+//!
+//! Verdicts are written to `OUT/verdicts.csv`, where the last one on a mutant counts. Mutants with a verdict are not
+//! tried again.
 
 mod build;
 mod mutant;
