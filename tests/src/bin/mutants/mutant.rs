@@ -15,6 +15,8 @@ pub(crate) struct Mutant {
     pub(crate) file: String,
     /// The function that contains it, from its first attribute to its last brace. None for constants.
     pub(crate) function: Option<(Place, Place)>,
+    /// Whether the function returns an `impl Trait`.
+    pub(crate) returns_impl: bool,
     /// The replaced text.
     pub(crate) span: (Place, Place),
     pub(crate) replacement: String,
@@ -43,6 +45,7 @@ fn mutant(value: &Value) -> Option<Mutant> {
         name: text("name")?,
         file: text("file")?,
         function: span(&value["function"]["span"]),
+        returns_impl: value["function"]["return_type"].as_str().is_some_and(|result| result.contains("impl ")),
         span: span(&value["span"])?,
         replacement: text("replacement")?,
     })
@@ -72,18 +75,4 @@ fn shuffle<T>(items: &mut [T], mut state: u64) {
         number ^= number >> 31;
         items.swap(last, (number % (last as u64 + 1)) as usize);
     }
-}
-
-/// Returns the regular expression that matches only `text`.
-pub(crate) fn escape(text: &str) -> String {
-    let mut escaped = String::new();
-    for letter in text.chars() {
-        if letter.is_ascii_punctuation()
-            && !matches!(letter, '<' | '>' | '"' | '\'' | '/' | '%' | ',' | ':' | ';' | '=' | '@' | '_' | '!' | '`')
-        {
-            escaped.push('\\');
-        }
-        escaped.push(letter);
-    }
-    escaped
 }

@@ -87,6 +87,13 @@ pub(crate) fn plant(text: &str, mutants: &[(u32, &Mutant)]) -> String {
     planted + &text[done..]
 }
 
+/// Returns `text` with one mutant in place of what it replaces.
+pub(crate) fn replace(text: &str, mutant: &Mutant) -> String {
+    let offset = offsets(text);
+    let (start, end) = mutant.span;
+    [&text[..offset(start)], &mutant.replacement, &text[offset(end)..]].concat()
+}
+
 /// Returns whether a mutant changes the body of its function: others change a constant or the type of an array.
 pub(crate) fn is_in_body(text: &str, mutant: &Mutant) -> bool {
     let offset = offsets(text);
@@ -117,15 +124,23 @@ fn body(function: &str) -> Option<std::ops::Range<usize>> {
     }
 }
 
-/// Returns the mutants whose copy contains a line, from 1, of a planted text: one number, or all mutants of an
-/// original. Empty outside of copies.
-pub(crate) fn owners(text: &str, line: usize) -> Vec<u32> {
+/// The copy of a function that contains a line.
+#[derive(Debug, PartialEq, Eq)]
+pub(crate) enum Owner {
+    /// The copy of this mutant.
+    Mutant(u32),
+    /// The copy without a mutant, in the function of these mutants.
+    Original(Vec<u32>),
+}
+
+/// Returns which copy contains a line, from 1, of a planted text.
+pub(crate) fn owner(text: &str, line: usize) -> Option<Owner> {
     let lines: Vec<&str> = text.lines().collect();
     let mark = |line: &&str| Some(line.strip_prefix(MARK)?.split_once("*/")?.0.parse::<u32>().ok());
     let (before, after) = lines.split_at(line.min(lines.len()));
-    match before.iter().rev().find_map(mark).flatten() {
-        Some(0) => after.iter().filter_map(mark).map_while(|number| number).collect(),
-        number => number.into_iter().collect(),
+    match before.iter().rev().find_map(mark).flatten()? {
+        0 => Some(Owner::Original(after.iter().filter_map(mark).map_while(|number| number).collect())),
+        number => Some(Owner::Mutant(number)),
     }
 }
 
@@ -137,7 +152,7 @@ mod tests {
 
     fn mutant(span: (Place, Place), replacement: &str) -> Mutant {
         let (function, file) = (Some(((3, 1), (6, 2))), String::new());
-        Mutant { name: String::new(), file, function, span, replacement: replacement.to_owned() }
+        Mutant { name: String::new(), file, function, returns_impl: false, span, replacement: replacement.to_owned() }
     }
 
     #[test]
@@ -156,10 +171,16 @@ mod tests {
         );
         assert!(planted.starts_with(&TEXT[..TEXT.find("    //").expect("a body") - 1]) && planted.ends_with("}\n}\n"));
         let line = |text: &str| planted.lines().position(|line| line.contains(text)).expect("a line") + 1;
-        assert_eq!(owners(&planted, line("false")), [8]);
-        assert_eq!(owners(&planted, line(" || ")), [3]);
-        assert_eq!(owners(&planted, line("a && b")), [3, 8], "the original, which all of them have to go with");
-        assert!(owners(&planted, 1).is_empty());
-        assert!(owners(&planted, planted.lines().count()).is_empty());
+        assert_eq!(owner(&planted, line("false")), Some(Owner::Mutant(8)));
+        assert_eq!(owner(&planted, line(" || ")), Some(Owner::Mutant(3)));
+        assert_eq!(owner(&planted, line("a && b")), Some(Owner::Original(vec![3, 8])));
+        assert_eq!(owner(&planted, 1), None);
+        assert_eq!(owner(&planted, planted.lines().count()), None);
+    }
+
+    #[test]
+    fn a_constant_is_replaced_in_place() {
+        let bracket = mutant(((1, 18), (1, 22)), "b'['");
+        assert_eq!(replace(TEXT, &bracket), TEXT.replace("b'{'", "b'['"));
     }
 }

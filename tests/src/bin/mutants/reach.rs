@@ -85,6 +85,11 @@ impl Reach {
         Ok(Self { tests })
     }
 
+    /// Returns all tests, the fastest first.
+    pub(crate) fn all(&self) -> Vec<&Test> {
+        self.tests.iter().collect()
+    }
+
     /// Returns the tests that run the function of a mutant, the fastest first.
     pub(crate) fn of(&self, number: u32) -> Vec<&Test> {
         self.tests.iter().filter(|test| test.reached.contains(&number)).collect()

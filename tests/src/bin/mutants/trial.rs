@@ -1,11 +1,11 @@
-//! Runs the tests that reach a mutant until one of them fails.
+//! Runs tests on a mutant until one of them fails.
 
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
 use std::time::Duration;
 use std::{fmt, io};
 
-use crate::reach::{Reach, Test};
+use crate::reach::Test;
 
 /// The test programs: the unit tests of a package, or a package and one of its tests. Left out are tests that read the
 /// sources, that build programs, or that have a harness of their own.
@@ -134,36 +134,42 @@ impl Program {
     }
 }
 
-/// Returns the verdict on a mutant of a package by all tests that run its function. The tests of the package run first,
-/// and fast tests before slow ones.
-pub(crate) fn verdict(programs: &[Program], reach: &Reach, package: &str, number: u32) -> io::Result<Verdict> {
-    let tests = reach.of(number);
+/// The builds to compare: all test programs with a mutant, and without it.
+#[derive(Clone, Copy)]
+pub(crate) struct Builds<'a> {
+    pub(crate) mutated: &'a [Program],
+    pub(crate) original: &'a [Program],
+}
+
+/// Returns the verdict of these tests on a mutant of a package. The tests of the package run first, and fast tests
+/// before slow ones.
+pub(crate) fn verdict(builds: Builds<'_>, tests: Vec<&Test>, package: &str, number: u32) -> io::Result<Verdict> {
     let (fast, slow): (Vec<&Test>, Vec<&Test>) = tests.into_iter().partition(|test| test.time < FAST);
     for tests in [fast, slow] {
         let of = |index| tests.iter().filter(move |test| test.program == index).copied().collect::<Vec<_>>();
-        let mut groups: Vec<(&Program, Vec<&Test>)> =
-            programs.iter().enumerate().map(|(index, program)| (program, of(index))).collect();
+        let mut groups: Vec<(usize, Vec<&Test>)> = (0..builds.mutated.len()).map(|index| (index, of(index))).collect();
         groups.retain(|(_, tests)| !tests.is_empty());
-        groups.sort_by_key(|(program, tests)| (program.package() != package, total(tests)));
-        for (program, tests) in groups {
-            if fails(program, &tests, number)? {
-                return Ok(Verdict::Caught(program.name));
+        groups.sort_by_key(|(index, tests)| (builds.mutated[*index].package() != package, total(tests)));
+        for (index, tests) in groups {
+            let [mutated, original] = [&builds.mutated[index], &builds.original[index]];
+            if fails(mutated, original, &tests, number)? {
+                return Ok(Verdict::Caught(mutated.name));
             }
         }
     }
     Ok(Verdict::Survived)
 }
 
-/// Returns whether one of these tests of a program fails with a mutant, and none without it.
-fn fails(program: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
+/// Returns whether one of these tests of a program fails with a mutant, and none of the original without it.
+fn fails(program: &Program, original: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
     let seconds = 20 + 10 * total(tests).as_secs();
-    let run = |number: u32| {
+    let run = |program: &Program, number: u32| {
         let mut command = program.command(seconds, 3 * seconds);
         command.arg("--exact").args(tests.iter().map(|test| &test.name)).env("MUTANT", number.to_string()).status()
     };
     let runs = if REAL.contains(&program.package()) { 2 } else { 1 };
     for _ in 0..runs {
-        let status = run(number)?;
+        let status = run(program, number)?;
         if status.success() {
             return Ok(false);
         }
@@ -173,7 +179,7 @@ fn fails(program: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
         }
     }
     // Tests that pass alone may fail together.
-    let control = run(0)?.success();
+    let control = run(original, 0)?.success();
     if !control {
         print(&format!("without a mutant, {} tests of {} fail together", tests.len(), program.name));
     }
