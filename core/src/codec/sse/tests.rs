@@ -220,3 +220,18 @@ fn written_fields_contain_no_line_breaks() {
     SseText { kind: Some(&text), id: Some(&text), retry: None, data: Some(b"z") }.write(&mut out);
     assert_eq!(out, b"event: xdata: y\nid: xdata: y\ndata: z\n\n");
 }
+
+#[test]
+fn a_buffer_of_at_most_64_kib_is_kept_for_the_next_event() {
+    for len in [48 << 10, 200 << 10] {
+        let mut events = SseDecoder::new(1 << 20);
+        let input = format!("data: {}\n\ndata: x\n\n", "x".repeat(len));
+        let mut chunk = input.as_bytes();
+        for expected in [len, 1] {
+            let event = events.next_event(&mut chunk).expect("an event").expect("it is within the limit");
+            assert_eq!(event.data.len(), expected);
+        }
+        let capacity = events.data.as_ref().map_or(0, Vec::capacity);
+        assert!((48 << 10..=64 << 10).contains(&capacity), "{capacity} bytes after {len}");
+    }
+}
