@@ -12,19 +12,22 @@ use crate::{
 
 const HEAD: &str = "# Results
 
-Written by `cargo bench -p mcp-benches-peers --bench report`, which measures everything anew. What the cases are is in
-[README.md](README.md).
+Written by `cargo bench -p mcp-benches-peers --bench report`, which measures everything anew.
+[README.md](README.md) describes the cases.
 
 ## How far to trust it
 
-- Times are medians of seven rounds; in each round every case is timed once, so that what disturbs the machine disturbs all of
-  them. Servers are asked in rounds, too, and the best round of each counts; of 60 starts in turn it is the median.
-- Server and client share one processor: the time of a round trip is the sum of the work of both, and no process waits for another
-  processor to wake up.
-- Ratios within this page can be compared, times with those of other machines cannot. On a machine that others use, times differ
-  by a tenth from run to run and sometimes by more. Instructions and allocations do not: of those of the core there is a baseline
+- Times are medians of seven rounds. Each round times every case once, so a disturbance of the
+  machine affects all of them. Servers are asked in rounds, too, and the best round of each counts.
+  The time of a start is the median of 60 starts in turn.
+- Server and client share one processor: the time of a round trip is the sum of the work of both,
+  and no process waits for another processor to wake up.
+- Ratios within this page can be compared, times with those of other machines cannot. Ratios of two
+  machines differ as well: a processor may be faster at the work of the limits than at that of
+  servers. On a machine that others use, times differ by a tenth from run to run and sometimes by
+  more. Instructions and allocations do not, and there is a baseline of those of the core
   (`instructions.csv`).
-- Every answer of a server is compared with what was said to it.
+- Every response of a server is compared with the expected one.
 ";
 
 /// Describes this machine, from commands of the system.
