@@ -260,7 +260,7 @@ pub(crate) fn stalled_readers<S: Site>() {
         // The outbox, and the queue of the stream or the replay buffer, four times as in `memory_limit`: a buffer may
         // hold as many consumed bytes as unread ones, and is up to twice as large as its content. The rest is the
         // connection itself, and the old buffer while a larger one takes its place.
-        assert!(peak < 4 * (2 * 256 << 10) + (512 << 10), "{peak} bytes for a client that reads nothing");
+        assert!(peak < 8 * (256 << 10) + (512 << 10), "{peak} bytes for a client that reads nothing");
         assert_eq!(
             round_trip(server.address, &Raw::new("GET /nowhere HTTP/1.1").bytes()).status,
             404,
