@@ -13,7 +13,7 @@ use std::{
     },
 };
 
-use http::{Request, header::AUTHORIZATION};
+use http::{HeaderName, HeaderValue, Request, Uri, header::AUTHORIZATION};
 use mcp_blocking::{
     Client, Error,
     http::{
@@ -24,6 +24,7 @@ use mcp_blocking::{
         },
     },
 };
+use mcp_driver::http::seed;
 use mcp_proto::{auth::canonical, protocol::Capability};
 use mcp_service::{Host, block_on};
 
@@ -75,19 +76,32 @@ impl Credentials {
 /// The stored tokens of a server, for a command that writes its own requests.
 pub(crate) struct SignIn {
     provider: OAuth,
-    address: Box<ClientOptions>,
+    address: ClientOptions,
     host: Host,
-    was_renewed: bool,
+    /// The value of the header `Authorization` that was renewed last.
+    renewed: Option<String>,
 }
 
 impl SignIn {
-    /// Returns the stored tokens for a target, if there are some, and no credentials are given.
-    pub(crate) fn of(target: &str, options: &ConnectionOptions) -> Result<Option<Self>, Failed> {
-        let Target::Http { address, credentials: Credentials::Stored(provider) } = Target::parse(target, options)?
-        else {
+    /// Returns the stored tokens for a server, if there are some, and the headers of its requests have no credentials.
+    pub(crate) fn of(
+        url: &str,
+        headers: &[(String, String)],
+        options: &ConnectionOptions,
+    ) -> Result<Option<Self>, Failed> {
+        // `mcp login` refuses an address with the name of a user.
+        let has_user = url.parse::<Uri>().is_ok_and(|url| url.authority().is_some_and(|it| it.as_str().contains('@')));
+        if has_user || headers.iter().any(|(name, _)| name.eq_ignore_ascii_case(AUTHORIZATION.as_str())) {
             return Ok(None);
-        };
-        Ok(Some(Self { provider, address, host: host::host(options, None)?, was_renewed: false }))
+        }
+        let Credentials::Stored(provider) = Credentials::stored(url, options)? else { return Ok(None) };
+        let mut address = ClientOptions::new(url, seed()).map_err(usage)?;
+        for (name, value) in headers {
+            address
+                .headers
+                .append(HeaderName::try_from(name).map_err(usage)?, HeaderValue::try_from(value).map_err(usage)?);
+        }
+        Ok(Some(Self { provider, address, host: host::host(options, None)?, renewed: None }))
     }
 
     /// Returns the value of the header `Authorization`. A token that is about to expire is refreshed.
@@ -99,14 +113,16 @@ impl SignIn {
         value.transpose().map_err(io::Error::other)
     }
 
-    /// Refreshes a token that the server has refused, as another command does: by a connection. Returns whether the
-    /// server accepts it then. This is tried once.
-    pub(crate) fn renew(&mut self) -> bool {
-        if std::mem::replace(&mut self.was_renewed, true) {
+    /// Refreshes a token that the server has refused, as another command does: by a connection, which may fail for
+    /// other reasons. Returns whether there is another token now. This is tried once for each token.
+    pub(crate) fn renew(&mut self, refused: Option<&str>) -> bool {
+        if self.renewed.is_some() && self.renewed.as_deref() == refused {
             return false;
         }
-        let connector = Connector::with_client_options((*self.address).clone()).auth(self.provider.clone());
-        connector.connect(&self.host).is_ok_and(|client| use_credentials(&client).is_ok())
+        self.renewed = refused.map(str::to_owned);
+        let connector = Connector::with_client_options(self.address.clone()).auth(self.provider.clone());
+        let _ = connector.connect(&self.host).map(|client| use_credentials(&client));
+        self.authorization().is_ok_and(|value| value.is_some() && value.as_deref() != refused)
     }
 }
 

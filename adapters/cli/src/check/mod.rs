@@ -145,7 +145,7 @@ fn finish(
 /// Returns how a target is reached, and a name for the report that has no secrets.
 fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
     if target.starts_with("http://") || target.starts_with("https://") {
-        return site(target, target, Vec::new(), options);
+        return site(target, Vec::new(), options);
     }
     let Some(path) = &options.config else {
         let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
@@ -157,7 +157,7 @@ fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Fai
     let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
     match config.get(target) {
         Some(ServerConfig::Stdio(it)) => start(&it.command, &it.args, it.env.clone(), it.cwd.clone(), options),
-        Some(ServerConfig::Http(it)) => site(target, &it.url, it.headers.clone(), options),
+        Some(ServerConfig::Http(it)) => site(&it.url, it.headers.clone(), options),
         _ => Err(Failed::usage(format!("{} has no server `{target}`", path.display()))),
     }
 }
@@ -176,12 +176,7 @@ fn start(
     Ok((Wire::Program(Box::new(Process::new(Start { program, arguments, variables, folder, quiet })?)), name))
 }
 
-fn site(
-    target: &str,
-    url: &str,
-    mut headers: Vec<(String, String)>,
-    options: &ConnectionOptions,
-) -> Result<(Wire, String), Failed> {
+fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
     for header in &options.headers {
         let pair = header.split_once(':').map(|(name, value)| (name.trim(), value.trim()));
         let is_good = |(name, value): &(&str, &str)| {
@@ -199,7 +194,8 @@ fn site(
     if let Some((name, _)) = headers.iter().find(|(_, value)| value.parse::<http::HeaderValue>().is_err()) {
         return Err(Failed::usage(format!("the header {} has characters that are not allowed", text::one_line(name))));
     }
-    let address = Address::new(url, headers)?.signed_in(SignIn::of(target, options)?);
+    let sign_in = SignIn::of(url, &headers, options)?;
+    let address = Address::new(url, headers)?.signed_in(sign_in);
     let name = address.name();
     Ok((Wire::Site(Box::new(address)), name))
 }

@@ -105,12 +105,16 @@ impl Address {
         [head.as_bytes(), &request.body].concat()
     }
 
-    fn exchange_once(&self, request: &Request, timeout: Duration) -> io::Result<Response> {
-        let authorization = self.sign_in.as_ref().map(SignIn::authorization).transpose()?.flatten();
+    /// Returns the value of the header `Authorization`, if there are stored tokens.
+    fn authorization(&self) -> io::Result<Option<String>> {
+        Ok(self.sign_in.as_ref().map(SignIn::authorization).transpose()?.flatten())
+    }
+
+    fn exchange_once(&self, request: &Request, authorization: Option<&str>, timeout: Duration) -> io::Result<Response> {
         let deadline = Instant::now() + timeout;
         let mut stream = self.connect(deadline)?;
         // A server may respond before it has read everything, and close: the response counts.
-        let written = stream.write_all(&self.encode(request, authorization.as_deref()));
+        let written = stream.write_all(&self.encode(request, authorization));
         let (mut buffer, mut searched) = (Vec::<u8>::new(), 0);
         let end = loop {
             let found = buffer[searched..].windows(4).position(|it| it == b"\r\n\r\n");
@@ -156,9 +160,11 @@ impl Address {
 
 impl Site for Address {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
-        let response = self.exchange_once(request, timeout)?;
-        if response.status == 401 && self.sign_in.as_mut().is_some_and(SignIn::renew) {
-            return self.exchange_once(request, timeout);
+        let authorization = self.authorization()?;
+        let response = self.exchange_once(request, authorization.as_deref(), timeout)?;
+        let is_renewed = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref());
+        if response.status == 401 && self.sign_in.as_mut().is_some_and(is_renewed) {
+            return self.exchange_once(request, self.authorization()?.as_deref(), timeout);
         }
         Ok(response)
     }

@@ -1,7 +1,7 @@
 //! Masks streams of events. Their data are messages in JSON, and in HTTP+SSE (2024-11-05) the address of a session.
 
 use super::{
-    mask::{Kind, Masker},
+    mask::{Kind, MASK, Masker},
     pseudonym::{Pseudonyms, UrlMasker},
 };
 
@@ -33,8 +33,11 @@ impl Word {
 /// The syntax of the data of an event.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Syntax {
-    /// An object in JSON, whose texts may go on in the next line.
+    /// An object in JSON.
     Object,
+    /// An object with a line break in a text or in a number, which is no JSON. Readers differ in where its texts end, so
+    /// the rest of the data is masked.
+    Broken,
     /// Another value in JSON, or lines of another kind.
     Lines,
     /// Text that may be an address.
@@ -134,7 +137,13 @@ impl EventsMasker {
             }
             Place::Name(_) | Place::Other => self.line.end_line(out),
             Place::Colon | Place::Blanks => {}
-            Place::Data(Syntax::Object) => self.data.join_line(out),
+            Place::Data(Syntax::Object) => {
+                if !self.data.is_between() {
+                    self.syntax = Some(Syntax::Broken);
+                }
+                self.data.end_line(out);
+            }
+            Place::Data(Syntax::Broken) => {}
             Place::Data(Syntax::Lines) => self.data.end_line(out),
             Place::Data(Syntax::Address) => self.address.end(out),
         }
@@ -191,12 +200,16 @@ impl EventsMasker {
         });
         self.address = UrlMasker::new(self.names.clone());
         self.place = Place::Data(syntax);
+        if syntax == Syntax::Broken {
+            return out.extend_from_slice(MASK);
+        }
         self.take_data(syntax, byte, out);
     }
 
     fn take_data(&mut self, syntax: Syntax, byte: u8, out: &mut Vec<u8>) {
         match syntax {
             Syntax::Object | Syntax::Lines => self.data.mask(&[byte], out),
+            Syntax::Broken => {}
             Syntax::Address => self.address.mask(&[byte], out),
         }
     }
@@ -270,15 +283,20 @@ mod tests {
                 "data: {\"a\":\"b\n\ndata: {\"token\":\"canary\"}\n\n",
                 "data: {\"a\":\"b\n\ndata: {\"token\":\"***\"}\n\n",
             ),
-            // Texts and numbers that go on in the next line.
-            ("data: {\"token\":\"can\ndata: ary\"}\n\n", "data: {\"token\":\"***\ndata: \"}\n\n"),
-            ("data: {\"to\ndata: ken\":\"canary\"}\n\n", "data: {\"to\ndata: ken\":\"***\"}\n\n"),
+            // Texts and numbers that may go on in the next line, or may not.
+            ("data: {\"token\":\"can\ndata: ary\"}\n\n", "data: {\"token\":\"***\ndata: ***\n\n"),
+            ("data: {\"to\ndata: ken\":\"canary\"}\n\n", "data: {\"to\ndata: ***\n\n"),
+            ("data: {\"a\":\"b\ndata: c\",\"token\":\"canary\"}\n\n", "data: {\"a\":\"b\ndata: ***\n\n"),
+            ("data: {\"a\":\"b\ndata: {\"token\":\"canary\"}\n\n", "data: {\"a\":\"b\ndata: ***\n\n"),
+            ("data: {log} 5\" wide\ndata: {\"token\":\"canary\"}\n\n", "data: {log} 5\" wide\ndata: ***\n\n"),
+            ("data: {\"a\":\"b\\\ndata: \",\"token\":\"canary\"}\n\n", "data: {\"a\":\"b\\\ndata: ***\n\n"),
+            ("data: {\"a\":\"token=\\\ndata: canary\"}\n\n", "data: {\"a\":\"token=***\ndata: ***\n\n"),
+            ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: ***\n\n"),
+            // The next event is read as usual.
             (
-                "data: {\"a\":\"b\ndata: c\",\"token\":\"canary\"}\n\n",
-                "data: {\"a\":\"b\ndata: c\",\"token\":\"***\"}\n\n",
+                "data: {\"a\":\"b\ndata: c\ndata:\n: d\nid: 1\n\ndata: {\"a\":\"b\"}\n\n",
+                "data: {\"a\":\"b\ndata: ***\ndata:\n: d\nid: 1\n\ndata: {\"a\":\"b\"}\n\n",
             ),
-            ("data: {\"a\":\"token=\\\ndata: canary\"}\n\n", "data: {\"a\":\"token=***\ndata: \"}\n\n"),
-            ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: }\n\n"),
             // A list that begins in a comment does not go on in the next line.
             (": token: [\ndata: {\"a\":1}\n\n", ": token: [\ndata: {\"a\":1}\n\n"),
             ("data: [{\"token\":\n: \"\ndata: \"canary\"}]\n\n", "data: [{\"token\":\n: \"\ndata: \"***\"}]\n\n"),

@@ -4,7 +4,7 @@
 //! a state and no parser of whole messages. It leaves the syntax of JSON as it is.
 
 /// The replacement of a masked value.
-const MASK: &[u8] = b"***";
+pub(super) const MASK: &[u8] = b"***";
 
 /// The longest name of a secret. Of longer words the end is compared.
 const WORD: usize = 64;
@@ -184,17 +184,9 @@ impl Masker {
         out.pop();
     }
 
-    /// Ends a line of JSON that goes on in the next one, without the line break.
-    pub(super) fn join_line(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.json, Json::Between(_)) {
-            return self.end_line(out);
-        }
-        // A line break in a text or in a number is no JSON. A lenient reader may take it as a part of the text.
-        if let Text::Value { wide, list, slashes: run @ 1.. } = self.text {
-            out.extend_from_slice(MASK);
-            self.word.clear();
-            self.text = Text::Bare { wide, list, run };
-        }
+    /// Returns whether a line of JSON may end here: not within a text or a number.
+    pub(super) const fn is_between(&self) -> bool {
+        matches!(self.json, Json::Between(_))
     }
 
     fn json(&mut self, byte: u8, out: &mut Vec<u8>) {

@@ -266,6 +266,18 @@ pub(crate) fn checks_use_stored_tokens() {
     assert_eq!((issuer.count("/authorize"), issuer.count("/token")), (1, 2), "the new token is stored");
     let given = check(&["--bearer", "wrong"]);
     assert!(is_refused(&given), "{given:?}");
+    let headers = check(&["--header", "authorization: Bearer wrong"]);
+    assert!(is_refused(&headers), "{headers:?}");
+
+    let config = user.tokens().with_file_name("servers.json");
+    let servers = format!(r#"{{"mcpServers": {{"protected": {{"type": "http", "url": "{url}"}}}}}}"#);
+    fs::write(&config, servers).expect("it is written");
+    let config = config.to_str().expect("UTF-8");
+    let named = user.mcp(&["check", "protected", "--config", config, "--only", "ping"]);
+    assert_eq!(named.0, 0, "{named:?}");
+    // There are no tokens for an address with the name of a user.
+    let other = user.mcp(&["check", &url.replace("http://", "http://user@"), "--only", "ping"]);
+    assert!(is_refused(&other), "{other:?}");
 
     {
         let mut state = issuer.state.lock().expect("no panic");
