@@ -86,12 +86,13 @@ mod tests {
             let watched = &watched;
             let waiting = scope.spawn(move || {
                 watched.wait_until(LONG, |value| {
-                    sees.send(*value).expect("the test waits");
+                    let _ = sees.send(*value);
                     *value == 3
                 })
             });
             for value in [2, 3] {
-                assert_eq!(seen.recv(), Ok(value - 1));
+                // A thread may also wake without a change.
+                assert!(seen.iter().any(|seen| seen == value - 1));
                 assert_eq!(watched.update(|current| std::mem::replace(current, value)), value - 1);
             }
             assert!(waiting.join().expect("no panic"));

@@ -356,11 +356,11 @@ impl Stage {
         if self.script.is_modern {
             return;
         }
-        self.see("GET");
         if !list(&request.headers, "accept").contains("text/event-stream") {
             self.notice("HTTP-036", "the header Accept does not have text/event-stream", &format!("GET\n{lines}"));
         }
         if !self.is_foreign(request) {
+            self.see("GET");
             self.judge_session_headers(&request.headers, "GET");
         }
     }

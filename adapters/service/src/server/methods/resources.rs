@@ -129,8 +129,8 @@ impl SessionState<ServerRole> {
         }))
     }
 
-    /// Accepts a subscription without a session that names no tasks, when the other servers notify of the resources
-    /// that it names, or cannot (2026-07-28).
+    /// Accepts a subscription without a session, of a service without tasks, when the other servers notify of the
+    /// resources that it names, or cannot (2026-07-28).
     pub(in crate::server) fn listen_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Option<Job> {
         let (connection, key) = (inbound.connection.clone(), inbound.key);
         let accept = move || connection.update(|conn, _| conn.accept_subscription(key, |_| false));

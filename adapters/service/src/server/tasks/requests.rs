@@ -71,7 +71,7 @@ impl SessionState<ServerRole> {
         })
     }
 
-    /// Opens a subscription that names tasks.
+    /// Opens a subscription, which may name tasks, of a service that has some.
     pub(in crate::server) fn listen_to_tasks(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let SubscriptionsListenParams { notifications, .. } = params(inbound.params.as_ref())?;
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
