@@ -35,8 +35,8 @@ impl Word {
 enum Syntax {
     /// An object in JSON.
     Object,
-    /// An object with a line break in a text or in a number, which is no JSON. Readers differ in where its texts end, so
-    /// the rest of the data is masked.
+    /// An object with a line break in a text or in a number, which is no JSON. Readers differ in where its texts end,
+    /// so the rest of the data is masked.
     Broken,
     /// Another value in JSON, or lines of another kind.
     Lines,
