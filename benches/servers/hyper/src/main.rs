@@ -1,5 +1,6 @@
 //! The cost of HTTP: hyper parses a request, and the program finds the parts of the response by searching for bytes. It
-//! listens on any free port, and prints its address.
+//! listens on any free port, or on that of the environment variable `PORT`, and prints its address. It runs on one thread,
+//! or with the argument `many` on one for each processor.
 
 use std::convert::Infallible;
 
@@ -36,8 +37,11 @@ async fn serve(request: Request<Incoming>) -> Result<Response<Full<Bytes>>, Infa
 }
 
 fn main() -> std::io::Result<()> {
-    Builder::new_current_thread().enable_all().build()?.block_on(async {
-        let listener = TcpListener::bind("127.0.0.1:0").await?;
+    let is_many = std::env::args().nth(1).as_deref() == Some("many");
+    let mut runtime = if is_many { Builder::new_multi_thread() } else { Builder::new_current_thread() };
+    runtime.enable_all().build()?.block_on(async {
+        let port = std::env::var("PORT").ok().and_then(|port| port.parse().ok()).unwrap_or(0);
+        let listener = TcpListener::bind(("127.0.0.1", port)).await?;
         println!("{}", listener.local_addr()?);
         loop {
             let (stream, _) = listener.accept().await?;
