@@ -21,7 +21,7 @@ use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::Binding,
-        shared::{Parked, SharedConnection, Unfinished},
+        shared::{Dispatching, Parked, SharedConnection, Unfinished},
     },
     runtime::{Runtime, Timer},
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
@@ -202,7 +202,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             let can_write = transport_io.can_write();
             let has_output = can_write && state.binding.has_output();
             // A thread that dispatches wakes the event loop if events are left afterwards.
-            let has_events = !state.events.is_empty() && !state.dispatching;
+            let has_events = !state.events.is_empty() && state.dispatching == Dispatching::Nothing;
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
             if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_next() {
@@ -331,7 +331,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Dispatches an event on the calling thread instead of in the event loop, and polls the resulting jobs once. Jobs
     /// that stay pending are handed to the event loop.
     ///
-    /// The caller has set `State::dispatching` and is counted in `State::inline_dispatchers`.
+    /// The caller has begun to dispatch the event and is counted in `State::inline_dispatchers`.
     #[cfg(feature = "http")]
     pub(crate) fn dispatch_inline<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let guard = DispatchGuard(&self.shared);
@@ -376,11 +376,11 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         loop {
             let event = {
                 let mut state = lock(&self.shared.state);
-                if state.dispatching && !progressed {
+                if state.dispatching != Dispatching::Nothing && !progressed {
                     return false;
                 }
                 let event = state.events.pop_front();
-                state.dispatching = event.is_some();
+                state.dispatching = if event.is_some() { Dispatching::One } else { Dispatching::Nothing };
                 event
             };
             let Some(event) = event else { return progressed };
@@ -482,7 +482,7 @@ fn poll<E: 'static, C: Binding<E>>(
     polled.unwrap_or(Poll::Ready(()))
 }
 
-/// Clears `State::dispatching` when it is dropped, and wakes the event loop if there are events left.
+/// Ends to dispatch an event when it is dropped, and wakes the event loop if there are events left.
 #[cfg(feature = "http")]
 struct DispatchGuard<'a, E: 'static, C: Binding<E>>(&'a SharedConnection<E, C>);
 
@@ -490,9 +490,8 @@ struct DispatchGuard<'a, E: 'static, C: Binding<E>>(&'a SharedConnection<E, C>);
 impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
     fn drop(&mut self) {
         let mut state = lock(&self.0.state);
-        state.dispatching = false;
         // The event loop dispatches the events that were collected in the meantime.
-        let has_more = !state.events.is_empty();
+        let has_more = state.dispatching.end() && !state.events.is_empty();
         let parked = state.parked.take_if(|_| has_more);
         drop(state);
         if let Some(parked) = parked {

@@ -42,11 +42,24 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     pub(crate) parked: Option<Parked>,
-    /// Set while a thread dispatches events. Only one thread does so at a time, which keeps the events in order.
-    pub(crate) dispatching: bool,
+    /// What is being dispatched. Events stay in order.
+    pub(crate) dispatching: Dispatching,
     /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
     /// not wake the event loop: the poll checks it.
     pub(crate) inline_dispatchers: u32,
+}
+
+/// The events that threads are dispatching.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(crate) enum Dispatching {
+    #[default]
+    Nothing,
+    /// One event. No other one is dispatched before it ends.
+    One,
+    /// This many requests at once. Each of them arrived on an exchange of its own while no event was queued, so they
+    /// have no order among each other. Other events wait until all of them were dispatched.
+    #[cfg(feature = "http")]
+    Requests(u32),
 }
 
 /// A parked event loop.
@@ -129,7 +142,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
                 binding,
                 events: VecDeque::new(),
                 parked: None,
-                dispatching: false,
+                dispatching: Dispatching::Nothing,
                 inline_dispatchers: 0,
             }),
             jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
@@ -205,6 +218,31 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         if let Some(parked) = parked {
             parked.waker.wake();
         }
+    }
+}
+
+impl Dispatching {
+    /// Begins to dispatch an event inline, while no other event is queued. Returns whether it may begin now.
+    #[cfg(feature = "http")]
+    #[must_use = "the event has to be queued"]
+    pub(crate) fn begin(&mut self, event: &Event<'_>) -> bool {
+        *self = match (*self, event) {
+            (Self::Nothing, Event::Request { .. }) => Self::Requests(1),
+            (Self::Requests(others), Event::Request { .. }) => Self::Requests(others + 1),
+            (Self::Nothing, _) => Self::One,
+            (Self::One | Self::Requests(_), _) => return false,
+        };
+        true
+    }
+
+    /// Ends to dispatch an event. Returns whether no other one is being dispatched.
+    #[cfg(feature = "http")]
+    pub(crate) fn end(&mut self) -> bool {
+        *self = match *self {
+            Self::Requests(others @ 2..) => Self::Requests(others - 1),
+            Self::Nothing | Self::One | Self::Requests(_) => Self::Nothing,
+        };
+        *self == Self::Nothing
     }
 }
 

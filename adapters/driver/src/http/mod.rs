@@ -82,6 +82,8 @@ mod response_stream;
 #[cfg(feature = "hyper")]
 mod serve;
 mod server;
+#[cfg(test)]
+mod server_tests;
 mod session;
 #[cfg(feature = "hyper")]
 mod shutdown;

@@ -375,8 +375,8 @@ impl<R: Runtime> Inner<R> {
         Ok(ResponseStream::new(session, opened?, at_once))
     }
 
-    /// Opens a request in a running session. If no other event is queued or being dispatched, the calling task
-    /// dispatches it inline, without switching to the event loop.
+    /// Opens a request in a running session. If no other event is queued, and nothing but other requests is being
+    /// dispatched, the calling task dispatches it inline, without switching to the event loop.
     fn open_request(
         &self,
         session: Arc<SharedSession>,
@@ -395,10 +395,8 @@ impl<R: Runtime> Inner<R> {
             }
         };
         let application = state.binding.application.as_ref().and_then(Weak::upgrade);
-        let is_free = state.events.is_empty() && !state.dispatching;
         match (event, application) {
-            (Some(event), Some(application)) if is_free => {
-                state.dispatching = true;
+            (Some(event), Some(application)) if state.events.is_empty() && state.dispatching.begin(&event) => {
                 state.inline_dispatchers += 1;
                 drop(state);
                 let response = ResponseStream::new(session.clone(), exchange, at_once).dispatched_inline();
