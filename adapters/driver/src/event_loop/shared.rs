@@ -42,7 +42,7 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     pub(crate) parked: Option<Parked>,
-    /// What is being dispatched. Events stay in order.
+    /// The events that are being dispatched. They stay in order.
     pub(crate) dispatching: Dispatching,
     /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
     /// not wake the event loop: the poll checks it.

@@ -105,9 +105,9 @@ pub trait Application<E>: Send + Sync + 'static {
     /// subscribe to changes and never cause an event (2026-07-28).
     fn begin(&self, _connection: &Arc<dyn ConnectionHandle<E>>) {}
 
-    /// Handles an event. A driver calls this with every event, in order, outside of the lock of the connection. Requests
-    /// that arrive over HTTP at the same time have no order: they may be handled at the same time, as long as no other
-    /// event is.
+    /// Handles an event. A driver calls this with every event, in order, outside of the lock of the connection.
+    /// Requests that arrive over HTTP at the same time have no order: they may be handled at the same time, as long as
+    /// no other event is.
     ///
     /// It is fast, and runs no user code except the [visibility predicate](crate::ServiceBuilder::visible): longer work
     /// is returned as a job. So responses, progress and cancellations reach their waiters even if all handlers are

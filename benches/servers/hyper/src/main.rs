@@ -1,6 +1,6 @@
 //! The cost of HTTP: hyper parses a request, and the program finds the parts of the response by searching for bytes. It
-//! listens on any free port, or on that of the environment variable `PORT`, and prints its address. It runs on one thread,
-//! or with the argument `many` on one for each processor.
+//! listens on any free port, or on that of the environment variable `PORT`, and prints its address. It runs on one
+//! thread, or with the argument `many` on one for each processor.
 
 use std::convert::Infallible;
 
