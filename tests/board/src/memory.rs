@@ -1,0 +1,35 @@
+//! The heap: one array of the size that the limits need, which never grows.
+
+use core::{
+    mem::MaybeUninit,
+    sync::atomic::{AtomicUsize, Ordering},
+};
+
+use linked_list_allocator::LockedHeap;
+use static_cell::ConstStaticCell;
+
+use crate::budget::HEAP;
+
+#[global_allocator]
+static ALLOCATOR: LockedHeap = LockedHeap::empty();
+
+/// `HEAP_ARRAY`, `HEAP_IN_USE` and `HEAP_PEAK` are read by the emulator's host, by these names.
+static HEAP_ARRAY: ConstStaticCell<[MaybeUninit<u8>; HEAP]> = ConstStaticCell::new([MaybeUninit::uninit(); HEAP]);
+
+#[used]
+static HEAP_IN_USE: AtomicUsize = AtomicUsize::new(0);
+
+#[used]
+static HEAP_PEAK: AtomicUsize = AtomicUsize::new(0);
+
+/// Sets up the heap. Must be called once, before anything is allocated.
+pub(crate) fn init() {
+    ALLOCATOR.lock().init_from_slice(HEAP_ARRAY.take());
+}
+
+/// Records the bytes that are allocated now.
+pub(crate) fn note() {
+    let used = ALLOCATOR.lock().used();
+    HEAP_IN_USE.store(used, Ordering::Relaxed);
+    HEAP_PEAK.fetch_max(used, Ordering::Relaxed);
+}
