@@ -133,6 +133,8 @@ class Emulator:
         while painted < top and ram[painted : painted + 4] == PAINT:
             painted += 4
         begin, size = symbol("HEAP_ARRAY")
+        # Behind the array is a flag.
+        size -= size % 8
         heap = ram[begin - RAM[0] : begin - RAM[0] + size]
         return {
             "flash": self.image.flash(),

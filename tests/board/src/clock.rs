@@ -12,9 +12,10 @@ use mcp_proto::Timestamp;
 /// The frequency of the processor in the emulator. On hardware it is a matter of the clock tree.
 const CORE_HZ: u32 = 168_000_000;
 
-const TICKS_PER_SECOND: u32 = 1000;
+/// About as many as bytes arrive in a second at 115,200 baud.
+const TICKS_PER_SECOND: u32 = 10_000;
 
-/// Milliseconds since the start, modulo 2^32.
+/// Ticks since the start, modulo 2^32.
 static TICKS: AtomicU32 = AtomicU32::new(0);
 
 #[exception]
@@ -38,12 +39,12 @@ impl Clock {
         Self { last: 0, now: Timestamp::ZERO }
     }
 
-    /// Returns the time since the start. It must be called at least once in 49 days, before the ticks repeat.
+    /// Returns the time since the start. It must be called at least once in 4 days, before the ticks repeat.
     pub(crate) fn now(&mut self) -> Timestamp {
         let ticks = TICKS.load(Ordering::Relaxed);
         let passed = ticks.wrapping_sub(self.last);
         self.last = ticks;
-        self.now = self.now + Duration::from_millis(u64::from(passed));
+        self.now = self.now + Duration::from_secs(1) / TICKS_PER_SECOND * passed;
         self.now
     }
 }

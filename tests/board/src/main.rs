@@ -30,9 +30,6 @@ use budget::{CHUNK, HIGH_WATER, LIMITS, OUTPUT};
 use clock::Clock;
 use serial::Serial;
 
-/// The number of turns without work before the processor sleeps until the next tick of the timer.
-const TURNS: u32 = 1000;
-
 #[entry]
 fn main() -> ! {
     memory::init();
@@ -51,12 +48,11 @@ fn main() -> ! {
     let hash_seed = clock.now().as_nanos() ^ u64::from(SYST::get_current());
     let mut board = Board::new(hash_seed, serial, &mut clock);
     board.lines.feed(&[first]);
-    let mut idle = 0;
     loop {
         let did_something = board.turn(clock.now());
         memory::note();
-        idle = if did_something { 0 } else { idle + 1 };
-        if idle > TURNS {
+        if !did_something {
+            // Sleeps until the next tick of the timer. The emulator delivers a byte with each.
             asm::wfi();
         }
     }
