@@ -74,7 +74,7 @@ class Emulator:
         self.folder = tempfile.TemporaryDirectory()
         self.control = os.path.join(self.folder.name, "control")
         command = ["qemu-system-arm", "-M", MACHINE, "-display", "none", "-monitor", "none", "-serial", "stdio"]
-        # A panic prints its message to standard error.
+        # A panic prints its message to standard output.
         command += ["-semihosting-config", "enable=on,target=native", "-kernel", image.path]
         command += ["-qmp", f"unix:{self.control},server=on,wait=off"]
         self.process = subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, bufsize=0)
@@ -141,7 +141,6 @@ class Emulator:
             "static": bottom - size,
             "heap": size,
             "heap_reached": len(heap.rstrip(b"\0")),
-            "heap_peak": word("HEAP_PEAK"),
             "heap_in_use": word("HEAP_IN_USE"),
             "stack": top - bottom,
             "stack_peak": top - painted,

@@ -1,8 +1,8 @@
 """Floods of the board: peers that send too much, too large or invalid messages, or do not read. After each of them the
 board still responds, and at the end its heap and its stack have never been full.
 
-python3 floods.py IMAGE [REPORT] [ROW...]: writes the figures of the memory to REPORT. Exit status: 0 all rows hold, 1 one does
-not.
+python3 floods.py IMAGE [REPORT [ROW...]]: writes the figures of the memory to REPORT. Exit status: 0 all rows hold, 1
+one does not.
 """
 
 import json
@@ -43,6 +43,7 @@ class Peer:
         self.may_read = threading.Event()
         self.may_read.set()
         self.number = 0
+        self.has_ended = False
         self.outgoing = queue.Queue()
         for work in (self._read, self._write):
             threading.Thread(target=work, daemon=True).start()
@@ -52,17 +53,20 @@ class Peer:
         while data := self.emulator.process.stdout.read(256):
             *lines, rest = (rest + data).split(b"\n")
             with self.news:
-                self.lines += [json.loads(line) for line in lines if line]
+                self.lines += [decode(line) for line in lines if line]
                 self.news.notify_all()
             self.may_read.wait()
         with self.news:
-            self.lines.append({"ended": True})
+            self.has_ended = True
             self.news.notify_all()
 
     def _write(self):
         while True:
-            self.emulator.write(self.outgoing.get())
-            self.outgoing.task_done()
+            try:
+                self.emulator.write(self.outgoing.get())
+            except (BrokenPipeError, ValueError):
+                # The emulator has ended.
+                return
 
     def send_bytes(self, data):
         """Sends bytes from another thread, since the board may hold them back."""
@@ -76,7 +80,7 @@ class Peer:
         end = time.monotonic() + LONG
         with self.news:
             while not (found := condition(self.lines)):
-                check({"ended": True} not in self.lines, "the board has crashed")
+                check(not self.has_ended, f"the board has crashed: {self.last_words()}")
                 check(self.news.wait(end - time.monotonic()), why)
             return found
 
@@ -101,6 +105,10 @@ class Peer:
         by_number = {line["id"]: line for line in found}
         return [by_number[number] for number in numbers]
 
+    def last_words(self):
+        """What the board has printed that is no message: the text of a panic."""
+        return " ".join(line["text"] for line in self.lines if isinstance(line, dict) and "text" in line)
+
     def next(self):
         self.number += 1
         return self.number
@@ -123,6 +131,14 @@ class Peer:
         check("result" in self.response(number), "no session can be opened")
         self.send({"jsonrpc": "2.0", "method": "notifications/initialized"})
         return number
+
+
+def decode(line):
+    """A line of the board as a value."""
+    try:
+        return json.loads(line)
+    except ValueError:
+        return {"text": line.decode(errors="replace")}
 
 
 def request(number, method, params=None):
@@ -197,6 +213,15 @@ def waiting_calls(peer):
     check(all(text(answer) == message for answer in peer.responses(numbers)), "a message was changed")
     progress = sum(line.get("method") == "notifications/progress" for line in peer.lines)
     check(progress > 0, "no progress was reported")
+
+
+@row("150 calls of a minute, with ids of 1,000 characters: together more than the heap has")
+def endless_calls(peer):
+    names = [f"{number:04}" + "i" * 996 for number in range(150)]
+    peer.send(*(call(name, "never", 60_000) for name in names))
+    # Reading pauses, since there is no room. Without any response it goes on after a time, and refuses what it reads.
+    peer.wait(lambda lines: len(lines) >= 150 - REQUESTS, "the calls are neither held back nor refused")
+    check(all(code(line) is not None for line in peer.lines), "a call has a response before its time")
 
 
 @row("300 pings at once")
@@ -327,6 +352,7 @@ def play(peer, title, function):
     try:
         function(peer)
         peer.is_alive()
+        check(not peer.last_words(), f"the board prints {peer.last_words()!r}")
     except Failed as failure:
         print(f"FAILED  {title}: {failure}", flush=True)
         return False

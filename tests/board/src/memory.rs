@@ -13,14 +13,12 @@ use crate::budget::HEAP;
 #[global_allocator]
 static ALLOCATOR: LockedHeap = LockedHeap::empty();
 
-/// `HEAP_ARRAY`, `HEAP_IN_USE` and `HEAP_PEAK` are read by the emulator's host, by these names.
+/// The host of the emulator finds this array and `HEAP_IN_USE` by their names.
 static HEAP_ARRAY: ConstStaticCell<[MaybeUninit<u8>; HEAP]> = ConstStaticCell::new([MaybeUninit::uninit(); HEAP]);
 
+// It is only written here.
 #[used]
 static HEAP_IN_USE: AtomicUsize = AtomicUsize::new(0);
-
-#[used]
-static HEAP_PEAK: AtomicUsize = AtomicUsize::new(0);
 
 /// Sets up the heap. Must be called once, before anything is allocated.
 pub(crate) fn init() {
@@ -29,7 +27,5 @@ pub(crate) fn init() {
 
 /// Records the bytes that are allocated now.
 pub(crate) fn note() {
-    let used = ALLOCATOR.lock().used();
-    HEAP_IN_USE.store(used, Ordering::Relaxed);
-    HEAP_PEAK.fetch_max(used, Ordering::Relaxed);
+    HEAP_IN_USE.store(ALLOCATOR.lock().used(), Ordering::Relaxed);
 }
