@@ -131,8 +131,10 @@ impl Limits {
     /// Returns the limit for decoded data of a peer about itself or its subscriptions, in bytes. Decoded data takes
     /// more memory than its text, so it is more than a small limit for messages.
     pub(crate) const fn described_bytes(&self) -> usize {
+        const LEAST: usize = 4 << 10;
         const SMALL: usize = 16 << 10;
-        larger(self.frame_bytes, smaller(self.frame_bytes.saturating_mul(2), SMALL))
+        let small = larger(smaller(self.frame_bytes.saturating_mul(2), SMALL), LEAST);
+        larger(self.frame_bytes, small)
     }
 
     /// Returns an upper bound of the memory that a connection and its [`LineDecoder`](crate::codec::LineDecoder)
@@ -150,8 +152,8 @@ impl Limits {
     ///   [`call_bytes`](Self::call_bytes) twice;
     /// - seven messages: in the line decoder, in events, in requests of this side beyond `call_bytes`, and on the way
     ///   from one to the other;
-    /// - three descriptions that the peer gives of itself. One has the bytes of a message, or of two if that is less
-    ///   than 16 KiB;
+    /// - three descriptions that the peer gives of itself. One has the bytes of a message; with messages of less than
+    ///   16 KiB those of two, but at least 4 KiB and at most 16 KiB;
     /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
     ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`input_requests`](Self::input_requests),
     ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
@@ -425,9 +427,11 @@ mod tests {
     #[test]
     fn small_messages_have_small_buffers() {
         const FIXED: usize = 8 << 10;
-        assert_eq!(NONE.memory(), FIXED);
         for (frame, described, kept_queue) in [
-            (100, 200, 400),
+            (0, 4 << 10, 0),
+            (100, 4 << 10, 400),
+            (2 << 10, 4 << 10, 8 << 10),
+            (3 << 10, 6 << 10, 12 << 10),
             (8 << 10, 16 << 10, 32 << 10),
             (12 << 10, 16 << 10, 48 << 10),
             (16 << 10, 16 << 10, 64 << 10),
