@@ -5,7 +5,7 @@ use core::time::Duration;
 
 use mcp_proto::{
     Event, Server, Timestamp,
-    connection::{SendError, ServerConfig},
+    connection::{Limits, SendError, ServerConfig},
     protocol::{Capability, Method, VersionSet},
     rpc::ReplyKey,
     schema::{CallToolResult, Implementation, ListToolsResult, ServerCapabilities, Tool},
@@ -29,7 +29,7 @@ pub(crate) fn config(hash_seed: u64) -> ServerConfig {
     let mut config = ServerConfig::new(Implementation::new("mcp-board", "1.0.0"), hash_seed);
     config.capabilities = ServerCapabilities::default().with(Capability::Tools);
     config.settings.versions = VersionSet::ALL;
-    config.settings.limits = LIMITS;
+    config.settings.limits = if cfg!(feature = "default-limits") { Limits::new() } else { LIMITS };
     config
 }
 
