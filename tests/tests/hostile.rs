@@ -24,7 +24,7 @@ const CHUNK: usize = 4096;
 const HIGH_WATER: usize = 16 << 10;
 
 /// Returns limits that are small enough to be reached soon.
-fn limits() -> Limits {
+fn small_limits() -> Limits {
     let mut limits = Limits::default();
     limits.frame_bytes = 16 << 10;
     (limits.outbox_bytes, limits.control_bytes) = (128 << 10, 32 << 10);
@@ -36,23 +36,35 @@ fn limits() -> Limits {
     limits
 }
 
-fn settings(version: ProtocolVersion) -> Settings {
-    let mut settings = Settings { limits: limits(), versions: VersionSet::only(version), ..Settings::default() };
+/// Returns limits for a system with a few hundred kilobytes of memory.
+fn tiny_limits() -> Limits {
+    let mut limits = Limits::new();
+    (limits.frame_bytes, limits.outbox_bytes, limits.control_bytes) = (2048, 2048, 512);
+    (limits.requests, limits.request_bytes) = (4, 4096);
+    (limits.calls, limits.call_bytes) = (4, 2048);
+    (limits.cache_entries, limits.cache_bytes) = (0, 0);
+    (limits.batch_members, limits.tasks, limits.subscriptions) = (4, 1, 1);
+    (limits.input_requests, limits.task_input_requests, limits.noise_lines) = (1, 4, 100);
+    limits
+}
+
+fn settings(version: ProtocolVersion, limits: &Limits) -> Settings {
+    let mut settings = Settings { limits: limits.clone(), versions: VersionSet::only(version), ..Settings::default() };
     settings.keepalive = Some(Keepalive { interval: Duration::from_secs(5), max_missed: 3 });
     settings
 }
 
-fn server_config(version: ProtocolVersion) -> ServerConfig {
+fn server_config(version: ProtocolVersion, limits: &Limits) -> ServerConfig {
     let mut config = full_server();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
-    config.settings = settings(version);
+    config.settings = settings(version, limits);
     config
 }
 
-fn client_config(version: ProtocolVersion) -> ClientConfig {
+fn client_config(version: ProtocolVersion, limits: &Limits) -> ClientConfig {
     let mut config = full_client();
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
-    config.settings = settings(version);
+    config.settings = settings(version, limits);
     config
 }
 
@@ -234,8 +246,14 @@ fn send_request(client: &mut AttackedSide<mcp_proto::connection::ClientRole>, st
     }
 }
 
-fn attack_server(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, what: &str) -> AllocationInfo {
-    let config = std::sync::Arc::new(server_config(version));
+fn attack_server(
+    hostile: HostilePeer,
+    version: ProtocolVersion,
+    pace: Pace,
+    limits: &Limits,
+    what: &str,
+) -> AllocationInfo {
+    let config = std::sync::Arc::new(server_config(version, limits));
     let mut attack = Attack::new(hostile, Role::Client, version, config.settings.limits.frame_bytes);
     measure(|| {
         let mut attacked = AttackedSide::new(Server::new(config.clone(), Timestamp::ZERO), pace);
@@ -248,8 +266,14 @@ fn attack_server(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, wha
     })
 }
 
-fn attack_client(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, what: &str) -> AllocationInfo {
-    let config = std::sync::Arc::new(client_config(version));
+fn attack_client(
+    hostile: HostilePeer,
+    version: ProtocolVersion,
+    pace: Pace,
+    limits: &Limits,
+    what: &str,
+) -> AllocationInfo {
+    let config = std::sync::Arc::new(client_config(version, limits));
     let mut attack = Attack::new(hostile, Role::Server, version, config.settings.limits.frame_bytes);
     measure(|| {
         let mut attacked = AttackedSide::new(Client::new(config.clone(), Timestamp::ZERO), pace);
@@ -268,16 +292,16 @@ fn attack_client(hostile: HostilePeer, version: ProtocolVersion, pace: Pace, wha
 const VERSIONS: [ProtocolVersion; 3] =
     [ProtocolVersion::V2025_03_26, ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28];
 
-type Run = fn(HostilePeer, ProtocolVersion, Pace, &str) -> AllocationInfo;
+type Run = fn(HostilePeer, ProtocolVersion, Pace, &Limits, &str) -> AllocationInfo;
 
-fn attack_all(peers: &[HostilePeer], versions: &[ProtocolVersion], run: Run) {
+fn attack_all(peers: &[HostilePeer], versions: &[ProtocolVersion], limits: &Limits, run: Run) {
     // The chunk that is read is counted beside the sum of the limits.
-    let bound = (limits().memory() + 2 * CHUNK) as u64;
+    let bound = (limits.memory() + 2 * CHUNK) as u64;
     for hostile in peers {
         for version in versions.iter().copied() {
             for pace in [Pace::Quick, Pace::Slow] {
                 let what = format!("{} {version} {pace:?}", hostile.name);
-                let cost = run(*hostile, version, pace, &what);
+                let cost = run(*hostile, version, pace, limits, &what);
                 assert!(cost.bytes_max <= bound, "{what}: {cost:?}, bound {bound}");
                 assert_eq!((cost.bytes_current, cost.count_current), (0, 0), "{what}: something is left");
             }
@@ -287,10 +311,22 @@ fn attack_all(peers: &[HostilePeer], versions: &[ProtocolVersion], run: Run) {
 
 #[test]
 fn servers_stay_within_their_limits() {
-    attack_all(CLIENTS, &VERSIONS, attack_server);
+    attack_all(CLIENTS, &VERSIONS, &small_limits(), attack_server);
 }
 
 #[test]
 fn clients_stay_within_their_limits() {
-    attack_all(SERVERS, &VERSIONS[1..], attack_client);
+    attack_all(SERVERS, &VERSIONS[1..], &small_limits(), attack_client);
+}
+
+/// With these limits the bound has little that does not depend on them.
+#[test]
+fn tiny_servers_stay_within_their_limits() {
+    assert!(tiny_limits().memory() < 120 << 10);
+    attack_all(CLIENTS, &VERSIONS, &tiny_limits(), attack_server);
+}
+
+#[test]
+fn tiny_clients_stay_within_their_limits() {
+    attack_all(SERVERS, &VERSIONS[1..], &tiny_limits(), attack_client);
 }

@@ -77,61 +77,26 @@ pub struct Limits {
 }
 
 impl Limits {
-    /// The least limit for the decoded data in which a peer describes itself, however small the limit for messages is.
-    const MIN_DESCRIPTION_BYTES: usize = 16 << 10;
-
-    /// Returns the bytes that the next request of the peer may take. Room for it is kept free while reading is not
-    /// paused.
-    pub(crate) fn next_request(&self) -> usize {
-        self.frame_bytes.min(self.request_bytes / 2)
-    }
-
-    /// Returns the limit for decoded data of a peer about itself or its subscriptions, in bytes.
-    pub(crate) fn described_bytes(&self) -> usize {
-        self.frame_bytes.max(Self::MIN_DESCRIPTION_BYTES)
-    }
-
-    /// Returns an upper bound of the memory that a connection and its [`LineDecoder`](crate::codec::LineDecoder)
-    /// allocate, in bytes. Add to it twice the largest chunk that is fed into the decoder. Only a malicious peer causes
-    /// nearly as much; an idle connection has a few kilobytes. It does not include events that the application keeps,
-    /// the configuration, and the buffer for output.
+    /// Creates the default limits. It can be called in a constant, so that the memory of a program that has no other is
+    /// known when it is compiled:
     ///
-    /// It adds up
-    /// - output that waits, four times: [`outbox_bytes`](Self::outbox_bytes), [`control_bytes`](Self::control_bytes)
-    ///   and one message. Its buffers grow by doubling, and free sent bytes when these are more than those that wait;
-    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for responses that wait for the rest of their batch
-    ///   (2025-03-26);
-    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and
-    ///   [`call_bytes`](Self::call_bytes) twice;
-    /// - ten messages: in the line decoder, in events, in the peer's description of itself, in requests of this side
-    ///   beyond `call_bytes`, and on the way from one to the other;
-    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
-    ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`input_requests`](Self::input_requests),
-    ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
-    /// - and 272 KiB of small buffers for the next request, and of parts that messages of 2026-07-28 repeat.
+    /// ```
+    /// use mcp_proto::connection::Limits;
+    ///
+    /// const LIMITS: Limits = {
+    ///     let mut limits = Limits::new();
+    ///     (limits.frame_bytes, limits.outbox_bytes, limits.control_bytes) = (2048, 2048, 512);
+    ///     (limits.requests, limits.request_bytes, limits.batch_members, limits.subscriptions) = (4, 4096, 4, 1);
+    ///     // This side sends no requests.
+    ///     (limits.calls, limits.call_bytes, limits.tasks, limits.input_requests) = (0, 0, 0, 0);
+    ///     (limits.cache_entries, limits.cache_bytes) = (0, 0);
+    ///     limits
+    /// };
+    /// const HEAP: usize = LIMITS.memory();
+    /// assert_eq!(HEAP, 105 << 10);
+    /// ```
     #[must_use]
-    pub fn memory(&self) -> usize {
-        const ENTRY: usize = 1 << 10;
-        const SPARE: usize = 272 << 10;
-        let sum = |parts: &[usize]| parts.iter().fold(0usize, |sum, part| sum.saturating_add(*part));
-        let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
-        let held = sum(&[self.outbox_bytes, self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
-        let messages = self.described_bytes().saturating_mul(10);
-        let entries = sum(&[
-            self.requests.saturating_mul(2),
-            self.calls,
-            self.batch_members,
-            self.tasks,
-            self.input_requests,
-            self.subscriptions,
-            self.cache_entries,
-        ]);
-        sum(&[waiting, held, messages, entries.saturating_mul(ENTRY), SPARE])
-    }
-}
-
-impl Default for Limits {
-    fn default() -> Self {
+    pub const fn new() -> Self {
         Self {
             frame_bytes: 16 << 20,
             json_depth: 128,
@@ -156,6 +121,97 @@ impl Default for Limits {
             drain: Duration::from_secs(5),
         }
     }
+
+    /// Returns the bytes that the next request of the peer may take. Room for it is kept free while reading is not
+    /// paused.
+    pub(crate) fn next_request(&self) -> usize {
+        self.frame_bytes.min(self.request_bytes / 2)
+    }
+
+    /// Returns the limit for decoded data of a peer about itself or its subscriptions, in bytes. Decoded data takes
+    /// more memory than its text, so it is more than a small limit for messages.
+    pub(crate) const fn described_bytes(&self) -> usize {
+        const LEAST: usize = 4 << 10;
+        const SMALL: usize = 16 << 10;
+        let small = larger(smaller(self.frame_bytes.saturating_mul(2), SMALL), LEAST);
+        larger(self.frame_bytes, small)
+    }
+
+    /// Returns an upper bound of the memory that a connection and its [`LineDecoder`](crate::codec::LineDecoder)
+    /// allocate, in bytes. Add to it twice the largest chunk that is fed into the decoder. Only a malicious peer causes
+    /// nearly as much; an idle connection has a few kilobytes. It does not include events that the application keeps,
+    /// the configuration, and the buffer for output.
+    ///
+    /// It adds up
+    /// - output that waits, four times: [`outbox_bytes`](Self::outbox_bytes), [`control_bytes`](Self::control_bytes)
+    ///   and one message. Its buffers grow by doubling, and free sent bytes when these are more than those that wait;
+    /// - as much again, at most 64 KiB, for a second queue of output that is empty and keeps its buffer;
+    /// - [`outbox_bytes`](Self::outbox_bytes) once more, for responses that wait for the rest of their batch
+    ///   (2025-03-26);
+    /// - [`request_bytes`](Self::request_bytes), [`cache_bytes`](Self::cache_bytes), and
+    ///   [`call_bytes`](Self::call_bytes) twice;
+    /// - seven messages: in the line decoder, in events, in requests of this side beyond `call_bytes`, and on the way
+    ///   from one to the other;
+    /// - three descriptions that the peer gives of itself. One has the bytes of a message; with messages of less than
+    ///   16 KiB those of two, but at least 4 KiB and at most 16 KiB;
+    /// - 2 KiB for each of [`requests`](Self::requests), and 1 KiB for each of [`calls`](Self::calls),
+    ///   [`batch_members`](Self::batch_members), [`tasks`](Self::tasks), [`input_requests`](Self::input_requests),
+    ///   [`subscriptions`](Self::subscriptions) and [`cache_entries`](Self::cache_entries);
+    /// - and 8 KiB and four descriptions, at most 208 KiB, for small buffers that are kept for the next request, and
+    ///   for parts that messages of 2026-07-28 repeat.
+    #[must_use]
+    pub const fn memory(&self) -> usize {
+        const ENTRY: usize = 1 << 10;
+        let waiting = sum(&[self.outbox_bytes, self.control_bytes, self.frame_bytes]).saturating_mul(4);
+        let kept_queue = smaller(waiting, 64 << 10);
+        let held = sum(&[self.outbox_bytes, self.request_bytes, self.cache_bytes, self.call_bytes.saturating_mul(2)]);
+        let messages = self.frame_bytes.saturating_mul(7);
+        let described = self.described_bytes();
+        let kept_parts = smaller(described.saturating_mul(4).saturating_add(8 << 10), 208 << 10);
+        let entries = sum(&[
+            self.requests.saturating_mul(2),
+            self.calls,
+            self.batch_members,
+            self.tasks,
+            self.input_requests,
+            self.subscriptions,
+            self.cache_entries,
+        ]);
+        sum(&[
+            waiting,
+            kept_queue,
+            held,
+            messages,
+            described.saturating_mul(3),
+            entries.saturating_mul(ENTRY),
+            kept_parts,
+        ])
+    }
+}
+
+impl Default for Limits {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+/// Returns the sum, or the largest number if it is larger.
+const fn sum(parts: &[usize]) -> usize {
+    let (mut sum, mut at) = (0_usize, 0);
+    while at < parts.len() {
+        sum = sum.saturating_add(parts[at]);
+        at += 1;
+    }
+    sum
+}
+
+// `Ord` has no constant functions.
+const fn smaller(a: usize, b: usize) -> usize {
+    if a < b { a } else { b }
+}
+
+const fn larger(a: usize, b: usize) -> usize {
+    if a < b { b } else { a }
 }
 
 /// Options of a request: its timeouts, and data besides its params.
@@ -320,30 +376,16 @@ mod tests {
         }
     }
 
-    /// Each limit counts with its own factor.
+    /// Each limit counts with its own factor. Buffers that are kept have their largest size here.
     #[test]
     fn memory_is_the_sum_of_all_limits() {
-        let none = Limits {
-            frame_bytes: 0,
-            calls: 0,
-            call_bytes: 0,
-            requests: 0,
-            request_bytes: 0,
-            outbox_bytes: 0,
-            control_bytes: 0,
-            batch_members: 0,
-            tasks: 0,
-            subscriptions: 0,
-            cache_entries: 0,
-            cache_bytes: 0,
-            input_requests: 0,
-            ..Limits::default()
-        };
-        let spare = none.memory();
-        let described = |limits: &Limits| 10 * (limits.described_bytes() - none.described_bytes());
+        const FRAME: usize = 1 << 20;
+        let most = Limits { frame_bytes: FRAME, ..NONE };
+        let kept = (64 << 10) + (208 << 10);
+        assert_eq!(most.memory(), (4 + 7 + 3) * FRAME + kept);
         type Set = fn(&mut Limits);
         let all: [(Set, usize); 13] = [
-            (|limits| limits.frame_bytes = 100, 400),
+            (|limits| limits.frame_bytes += 100, 1400),
             (|limits| limits.outbox_bytes = 100, 500),
             (|limits| limits.control_bytes = 100, 400),
             (|limits| limits.request_bytes = 100, 100),
@@ -358,11 +400,46 @@ mod tests {
             (|limits| limits.input_requests = 100, 100 << 10),
         ];
         for (index, (set, expected)) in all.into_iter().enumerate() {
-            let mut limits = none.clone();
+            let mut limits = most.clone();
             set(&mut limits);
-            assert_eq!(limits.memory() - spare, expected + described(&limits), "{index}");
+            assert_eq!(limits.memory() - most.memory(), expected, "{index}");
         }
-        assert_eq!(spare - 10 * none.described_bytes(), 272 << 10);
-        assert_eq!(Limits { calls: usize::MAX, ..none }.memory(), usize::MAX);
+        assert_eq!(Limits { calls: usize::MAX, ..NONE }.memory(), usize::MAX);
+    }
+
+    const NONE: Limits = Limits {
+        frame_bytes: 0,
+        calls: 0,
+        call_bytes: 0,
+        requests: 0,
+        request_bytes: 0,
+        outbox_bytes: 0,
+        control_bytes: 0,
+        batch_members: 0,
+        tasks: 0,
+        subscriptions: 0,
+        cache_entries: 0,
+        cache_bytes: 0,
+        input_requests: 0,
+        ..Limits::new()
+    };
+
+    #[test]
+    fn small_messages_have_small_buffers() {
+        const FIXED: usize = 8 << 10;
+        for (frame, described, kept_queue) in [
+            (0, 4 << 10, 0),
+            (100, 4 << 10, 400),
+            (2 << 10, 4 << 10, 8 << 10),
+            (3 << 10, 6 << 10, 12 << 10),
+            (8 << 10, 16 << 10, 32 << 10),
+            (12 << 10, 16 << 10, 48 << 10),
+            (16 << 10, 16 << 10, 64 << 10),
+            (20 << 10, 20 << 10, 64 << 10),
+        ] {
+            let limits = Limits { frame_bytes: frame, ..NONE };
+            assert_eq!(limits.described_bytes(), described, "{frame}");
+            assert_eq!(limits.memory(), 11 * frame + kept_queue + 7 * described + FIXED, "{frame}");
+        }
     }
 }
