@@ -119,6 +119,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::checks_use_stored_tokens", sign_in::checks_use_stored_tokens),
     #[cfg(unix)]
+    ("sign_in::credentials_are_masked_in_reports", sign_in::credentials_are_masked_in_reports),
+    #[cfg(unix)]
+    ("sign_in::checks_do_not_wait_for_refreshes", sign_in::checks_do_not_wait_for_refreshes),
+    #[cfg(unix)]
     (
         "sign_in::servers_that_fail_after_the_sign_in_are_reported",
         sign_in::servers_that_fail_after_the_sign_in_are_reported,
