@@ -192,6 +192,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::long_ids_are_cut", trace::long_ids_are_cut),
     ("trace::wrong_outputs", trace::wrong_outputs),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
+    #[cfg(unix)]
+    ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
     ("bridge::wrong_bridges", bridge::wrong_bridges),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
