@@ -106,9 +106,11 @@ impl Observed {
         }
         match (object.get("result"), object.get("error")) {
             (Some(result), None) => {
+                // A server may take `initialize` for a handshake of sessions, whatever its metadata are.
+                let is_handshake = result["protocolVersion"].is_string();
                 if !result.is_object() {
                     self.notice(name("result-object", "modern-result-object"), text);
-                } else if !legacy && !result["resultType"].is_string() {
+                } else if !legacy && !is_handshake && !result["resultType"].is_string() {
                     self.notice("modern-result-type", text);
                 }
             }

@@ -209,6 +209,14 @@ impl Probe {
         Ok(Provoked { messages, ..Provoked::default() })
     }
 
+    /// Sends bytes that must have no response. A server that does not go on after them has not responded.
+    pub(in crate::check) fn provoke_nothing(&mut self, body: &str) -> Result<Provoked, Outcome> {
+        self.provoke(body, false).map_err(|outcome| match outcome {
+            Outcome::Failed(why) => Outcome::NotReachable(why),
+            other => other,
+        })
+    }
+
     /// Sends a request and reads to its response, over standard input and output. Returns the responses and errors
     /// that come before.
     pub(in crate::check) fn settle(&mut self) -> Result<Vec<Value>, Outcome> {
