@@ -61,8 +61,8 @@ enum Place {
 }
 
 /// Masks a stream as it passes by. The data of an event are one text, whatever is between its lines. Where addresses
-/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them, also behind
-/// another kind.
+/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them, also
+/// behind another kind.
 #[derive(Debug)]
 pub(crate) struct EventsMasker {
     names: Pseudonyms,
