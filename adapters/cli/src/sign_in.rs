@@ -10,7 +10,10 @@ use std::{
     sync::{
         Arc,
         atomic::{AtomicBool, Ordering},
+        mpsc,
     },
+    thread,
+    time::Duration,
 };
 
 use http::{HeaderName, HeaderValue, Request, Uri, header::AUTHORIZATION};
@@ -80,6 +83,8 @@ pub(crate) struct SignIn {
     host: Host,
     /// The value of the header `Authorization` that was renewed last.
     renewed: Option<String>,
+    /// Whether a refresh took too long.
+    is_late: bool,
 }
 
 impl SignIn {
@@ -101,29 +106,57 @@ impl SignIn {
                 .headers
                 .append(HeaderName::try_from(name).map_err(usage)?, HeaderValue::try_from(value).map_err(usage)?);
         }
-        Ok(Some(Self { provider, address, host: host::host(options, None)?, renewed: None }))
+        Ok(Some(Self { provider, address, host: host::host(options, None)?, renewed: None, is_late: false }))
     }
 
-    /// Returns the value of the header `Authorization`. A token that is about to expire is refreshed.
-    pub(crate) fn authorization(&self) -> io::Result<Option<String>> {
-        let mut request = Request::new(Arc::default());
-        *request.uri_mut() = self.address.url.clone();
-        block_on(self.provider.authorize(&mut request))?;
-        let value = request.headers().get(AUTHORIZATION).map(|value| value.to_str().map(str::to_owned));
-        value.transpose().map_err(io::Error::other)
+    /// Returns the value of the header `Authorization`. A token that is about to expire is refreshed, which takes at
+    /// most `timeout`. After that, it is not tried again.
+    pub(crate) fn authorization(&mut self, timeout: Duration) -> io::Result<Option<String>> {
+        if self.is_late {
+            return Err(late());
+        }
+        let (provider, url) = (self.provider.clone(), self.address.url.clone());
+        let authorize = move || {
+            let mut request = Request::new(Arc::default());
+            *request.uri_mut() = url;
+            block_on(provider.authorize(&mut request))?;
+            let value = request.headers().get(AUTHORIZATION).map(|value| value.to_str().map(str::to_owned));
+            value.transpose().map_err(io::Error::other)
+        };
+        let authorization = within(timeout, authorize)?;
+        self.is_late = authorization.is_none();
+        authorization.unwrap_or_else(|| Err(late()))
     }
 
     /// Refreshes a token that the server has refused, as another command does: by a connection, which may fail for
-    /// other reasons. Returns whether there is another token now. This is tried once for each token.
-    pub(crate) fn renew(&mut self, refused: Option<&str>) -> bool {
+    /// other reasons. Returns whether there is another token in this time. This is tried once for each token.
+    pub(crate) fn renew(&mut self, refused: Option<&str>, timeout: Duration) -> bool {
         if self.renewed.is_some() && self.renewed.as_deref() == refused {
             return false;
         }
         self.renewed = refused.map(str::to_owned);
         let connector = Connector::with_client_options(self.address.clone()).auth(self.provider.clone());
-        let _ = connector.connect(&self.host).map(|client| use_credentials(&client));
-        self.authorization().is_ok_and(|value| value.is_some() && value.as_deref() != refused)
+        let host = self.host.clone();
+        let connect = move || drop(connector.connect(&host).map(|client| use_credentials(&client)));
+        // The tokens of a refresh that takes longer are stored nevertheless.
+        let is_done = within(timeout, connect).is_ok_and(|done| done.is_some());
+        is_done && self.authorization(timeout).is_ok_and(|value| value.is_some() && value.as_deref() != refused)
     }
+}
+
+/// Returns the result of work on a thread, unless it takes longer than `timeout`. The thread may go on then.
+fn within<T: Send + 'static>(timeout: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Option<T>> {
+    let (sender, receiver) = mpsc::sync_channel(1);
+    let run = move || {
+        // The receiver may have ended.
+        let _ = sender.send(work());
+    };
+    thread::Builder::new().name("sign-in".into()).spawn(run)?;
+    Ok(receiver.recv_timeout(timeout).ok())
+}
+
+fn late() -> io::Error {
+    io::Error::new(io::ErrorKind::TimedOut, "the authorization server does not respond in time")
 }
 
 /// Signs the user in at the authorization server of a server, and stores the tokens.

@@ -17,6 +17,7 @@ mod probe;
 mod process;
 mod report;
 mod run;
+mod secrets;
 #[cfg(test)]
 mod selftest;
 mod shapes;
@@ -82,7 +83,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
     };
     if !eras.iter().any(is_there) {
         probe.close();
-        let notes = probe.facts.notes.join("; ");
+        let notes = probe.mask(&probe.facts.notes.join("; "));
         let why = if notes.is_empty() { "it has another era than that of --era" } else { &notes };
         let failed = Failed::ended(format!("the server is not reached: {}", text::one_line(why)));
         return Err(if probe.facts.is_unauthorized { failed.unauthorized() } else { failed });
@@ -96,12 +97,13 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         }
     });
     probe.close();
+    let notes: Vec<String> = probe.facts.notes.iter().map(|note| probe.mask(note)).collect();
     let report = Report {
         party: Party::Server,
         subject: &name,
-        identity: probe.facts.identity(),
+        identity: probe.mask(&probe.facts.identity()),
         revisions: probe.facts.revisions(),
-        notes: &probe.facts.notes,
+        notes: &notes,
         findings: &findings,
     };
     finish(&report, options, connection, shown)

@@ -11,7 +11,10 @@ use http::Uri;
 use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName};
 use rustls_platform_verifier::ConfigVerifierExt;
 
-use super::wire::{Body, Read, Request, Response, Site};
+use super::{
+    secrets::Secrets,
+    wire::{Body, NoCredentials, Read, Request, Response, Site},
+};
 use crate::{error::Failed, sign_in::SignIn};
 
 /// The longest head of a response.
@@ -33,6 +36,7 @@ pub(super) struct Address {
     tls: Option<Arc<ClientConfig>>,
     /// The tokens that are sent with each request.
     sign_in: Option<SignIn>,
+    secrets: Secrets,
 }
 
 impl Address {
@@ -51,7 +55,11 @@ impl Address {
         let config = || ClientConfig::with_platform_verifier().map_err(|error| Failed::connection(&error));
         let tls = if is_tls { Some(Arc::new(config()?)) } else { None };
         let bare = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
-        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None })
+        let mut secrets = Secrets::default();
+        headers.iter().for_each(|(name, value)| secrets.add(name, value));
+        let query = uri.query().unwrap_or_default().split('&');
+        query.for_each(|pair| secrets.add("", pair.split_once('=').map_or(pair, |(_, value)| value)));
+        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None, secrets })
     }
 
     /// Sends stored tokens with each request.
@@ -106,8 +114,13 @@ impl Address {
     }
 
     /// Returns the value of the header `Authorization`, if there are stored tokens.
-    fn authorization(&self) -> io::Result<Option<String>> {
-        Ok(self.sign_in.as_ref().map(SignIn::authorization).transpose()?.flatten())
+    fn authorization(&mut self, timeout: Duration) -> io::Result<Option<String>> {
+        let Some(sign_in) = &mut self.sign_in else { return Ok(None) };
+        let authorization = sign_in.authorization(timeout).map_err(|error| io::Error::other(NoCredentials(error)))?;
+        if let Some(value) = &authorization {
+            self.secrets.add("Authorization", value);
+        }
+        Ok(authorization)
     }
 
     fn exchange_once(&self, request: &Request, authorization: Option<&str>, timeout: Duration) -> io::Result<Response> {
@@ -160,13 +173,19 @@ impl Address {
 
 impl Site for Address {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
-        let authorization = self.authorization()?;
+        // Each of these steps has the whole time, so that a slow authorization server is no fault of the server.
+        let authorization = self.authorization(timeout)?;
         let response = self.exchange_once(request, authorization.as_deref(), timeout)?;
-        let is_renewed = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref());
+        let is_renewed = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref(), timeout);
         if response.status == 401 && self.sign_in.as_mut().is_some_and(is_renewed) {
-            return self.exchange_once(request, self.authorization()?.as_deref(), timeout);
+            let authorization = self.authorization(timeout)?;
+            return self.exchange_once(request, authorization.as_deref(), timeout);
         }
         Ok(response)
+    }
+
+    fn secrets(&self) -> Secrets {
+        self.secrets.clone()
     }
 
     fn is_loopback(&self) -> bool {

@@ -1,6 +1,8 @@
 //! Connections of which each byte is controlled: the interface to processes, to sockets, and to servers of tests.
 
-use std::{io, time::Duration};
+use std::{error::Error, fmt, io, time::Duration};
+
+use super::secrets::Secrets;
 
 /// The result of a read.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -31,6 +33,27 @@ pub(super) trait Site {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response>;
     /// Returns whether the address is one of this machine.
     fn is_loopback(&self) -> bool;
+    /// Returns the secrets that requests have.
+    fn secrets(&self) -> Secrets {
+        Secrets::default()
+    }
+}
+
+/// A request was not sent, because it has no credentials. The server has no part in it.
+#[derive(Debug)]
+pub(super) struct NoCredentials(pub(super) io::Error);
+
+impl fmt::Display for NoCredentials {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the stored token cannot be refreshed: {}", self.0)
+    }
+}
+
+impl Error for NoCredentials {}
+
+/// Returns whether an error has nothing to do with the server.
+pub(super) fn is_own(error: &io::Error) -> bool {
+    error.get_ref().is_some_and(|inner| inner.is::<NoCredentials>())
 }
 
 /// A request. The headers `Host`, `Content-Length` and `Connection` are added.

@@ -89,7 +89,7 @@ fn agent() -> Agent {
 
 impl HttpClient for ObservedClient {
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (observer, idle) = (self.observer.clone(), self.idle.clone());
+        let (observer, idle) = (self.observer.of_exchange(request.body()), self.idle.clone());
         let kept = idle.lock().unwrap_or_else(PoisonError::into_inner).pop();
         let agent = kept.unwrap_or_else(agent);
         let exchange = Arc::new(Exchange { agent, state: Watched::default(), observer, idle });
@@ -111,16 +111,14 @@ impl Exchange {
         let observer = &self.observer;
         let (method, path) = (request.method().clone(), request.uri().path().to_owned());
         let is_message = method == Method::POST && !request.body().is_empty();
-        if is_message {
-            // Before the server can respond to it.
-            observer.message(Origin::Client, request.body(), FrameEnd::Complete);
-        }
+        // Before the server can respond to it.
+        let number = is_message.then(|| observer.message(Origin::Client, request.body(), FrameEnd::Complete));
         let done = self.send(request).map_err(io::Error::other).and_then(|(head, content)| {
             if !head.status.is_success() {
                 observer.event(format!("HTTP {} for {method} {path}", head.status.as_u16()));
             }
             response.head(&head);
-            self.read(&head, content, is_message, &mut response)
+            self.read(&head, content, number, &mut response)
         });
         let was_running = self.state.update(|state| state.finish(State::Ended));
         if was_running && done.is_ok() {
@@ -134,6 +132,8 @@ impl Exchange {
             Err(error) => {
                 if was_running {
                     observer.event(format!("{method} {path}: {error}"));
+                    // The server may not have got it.
+                    number.inspect(|number| observer.refused(*number));
                 }
                 response.fail(error.to_string());
             }
@@ -155,15 +155,24 @@ impl Exchange {
         self.agent.run(request).map(http::Response::into_parts)
     }
 
-    /// Passes the body on as it arrives, after it was seen.
-    fn read(&self, head: &Parts, body: ureq::Body, is_message: bool, response: &mut ResponseHandler) -> io::Result<()> {
-        let is_answer = is_message && head.status.is_success();
+    /// Passes the body on as it arrives, after it was seen. `number` is that of the message in the request.
+    fn read(
+        &self,
+        head: &Parts,
+        body: ureq::Body,
+        number: Option<u64>,
+        response: &mut ResponseHandler,
+    ) -> io::Result<()> {
+        let is_answer = number.is_some() && head.status.is_success();
         let content_type = head.headers.get(CONTENT_TYPE).and_then(|it| it.to_str().ok()).unwrap_or_default();
         let (mut seen, mut body, mut chunk) = (Body::of(content_type, is_answer), body.into_reader(), vec![0; CHUNK]);
         loop {
             match body.read(&mut chunk) {
                 Ok(0) => {
-                    seen.end(&self.observer);
+                    let is_message = seen.end(&self.observer);
+                    if let Some(number) = number.filter(|_| !is_message && !head.status.is_success()) {
+                        self.observer.refused(number);
+                    }
                     return Ok(());
                 }
                 Ok(len) => {

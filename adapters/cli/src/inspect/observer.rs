@@ -2,7 +2,7 @@
 
 use std::{
     mem,
-    sync::{Arc, Mutex, PoisonError},
+    sync::{Arc, Mutex, MutexGuard, PoisonError},
     time::Instant,
 };
 
@@ -51,18 +51,24 @@ impl Clock {
 
 /// Sees one connection.
 #[derive(Clone, Debug)]
-pub(crate) struct Observer(Arc<Inner>);
+pub(crate) struct Observer {
+    shared: Arc<Shared>,
+    /// The judge of a program, or of the session over HTTP in which an exchange began.
+    judge: Arc<Mutex<JudgeState>>,
+}
 
 #[derive(Debug)]
-struct Inner {
+struct Shared {
     inbox: Arc<Inbox>,
     clock: Clock,
     session: u32,
-    /// Whether the connection is over HTTP: rules of standard streams do not hold.
+    /// Whether the connection is over HTTP: exchanges have no order among each other, and rules of standard streams do
+    /// not hold.
     is_http: bool,
     /// The number of the next message.
-    number: Arc<Mutex<u64>>,
-    judge: Mutex<JudgeState>,
+    number: Mutex<u64>,
+    /// The judge of the current session over HTTP.
+    current: Mutex<Arc<Mutex<JudgeState>>>,
 }
 
 /// The judge, when the handshake is known.
@@ -70,6 +76,12 @@ struct Inner {
 enum JudgeState {
     Waiting(Box<Waiting>),
     Judging(Box<Judge>),
+}
+
+impl Default for JudgeState {
+    fn default() -> Self {
+        Self::Waiting(Box::default())
+    }
 }
 
 /// Messages before the end of the handshake, with what is known of it.
@@ -84,46 +96,57 @@ struct Waiting {
 
 impl Observer {
     pub(crate) fn new(inbox: Arc<Inbox>, clock: Clock, session: u32, is_http: bool) -> Self {
-        let (number, judge) = (Arc::default(), Mutex::new(JudgeState::Waiting(Box::default())));
-        Self(Arc::new(Inner { inbox, clock, session, is_http, number, judge }))
+        let judge = Arc::default();
+        let current = Mutex::new(Arc::clone(&judge));
+        Self { shared: Arc::new(Shared { inbox, clock, session, is_http, number: Mutex::default(), current }), judge }
     }
 
     /// Returns an observer of another program of the same connection: ids begin again with it, and what the one before
     /// writes late does not concern it.
     pub(crate) fn of_program(&self) -> Self {
-        let Inner { inbox, clock, session, is_http, number, .. } = &*self.0;
-        let (inbox, number, judge) = (inbox.clone(), number.clone(), Mutex::new(JudgeState::Waiting(Box::default())));
-        Self(Arc::new(Inner { inbox, clock: *clock, session: *session, is_http: *is_http, number, judge }))
+        Self { shared: self.shared.clone(), judge: Arc::default() }
+    }
+
+    /// Returns an observer of an exchange over HTTP with this request body. An `initialize` after the handshake means
+    /// that the server has lost the session: ids begin again, and late messages of earlier exchanges belong to the
+    /// session before.
+    pub(crate) fn of_exchange(&self, body: &[u8]) -> Self {
+        let mut current = self.shared.current.lock().unwrap_or_else(PoisonError::into_inner);
+        if is_initialize(body) && matches!(*lock(&current), JudgeState::Judging(_)) {
+            *current = Arc::default();
+        }
+        Self { shared: self.shared.clone(), judge: Arc::clone(&current) }
     }
 
     fn send(&self, at: u64, what: Seen) {
-        let Inner { inbox, session, .. } = &*self.0;
+        let Shared { inbox, session, .. } = &*self.shared;
         inbox.send_in_order(Message::Seen { session: *session, sighting: Sighting { at, what } });
     }
 
     /// Sees a line of the error output.
     pub(crate) fn log(&self, line: &str) {
         let (text, _) = beginning(line.as_bytes());
-        self.send(self.0.clock.now(), Seen::Log(text));
+        self.send(self.shared.clock.now(), Seen::Log(text));
     }
 
     /// Sees something else.
     pub(crate) fn event(&self, text: String) {
-        self.send(self.0.clock.now(), Seen::Event(text));
+        self.send(self.shared.clock.now(), Seen::Event(text));
     }
 
-    /// Sees a message, and judges it.
-    pub(crate) fn message(&self, from: Origin, bytes: &[u8], end: FrameEnd) {
+    /// Sees a message, and judges it. Returns its number.
+    pub(crate) fn message(&self, from: Origin, bytes: &[u8], end: FrameEnd) -> u64 {
         let (number, at) = self.show(from, bytes);
         self.judge(number, Line { at, from, bytes: bytes.to_vec(), end });
+        number
     }
 
     /// Shows a message. Returns its number and the time.
     fn show(&self, from: Origin, bytes: &[u8]) -> (u64, u64) {
-        let at = self.0.clock.now();
+        let at = self.shared.clock.now();
         let (text, is_cut) = beginning(bytes);
         let parts = parts(bytes);
-        let mut next = self.0.number.lock().unwrap_or_else(PoisonError::into_inner);
+        let mut next = self.shared.number.lock().unwrap_or_else(PoisonError::into_inner);
         let number = *next;
         *next += 1;
         // Under the lock, so that messages are in the order of their numbers.
@@ -132,11 +155,7 @@ impl Observer {
     }
 
     fn judge(&self, number: u64, line: Line) {
-        let mut state = self.0.judge.lock().unwrap_or_else(PoisonError::into_inner);
-        // The server has lost the session: ids begin again, and requests are sent again.
-        if self.0.is_http && matches!(*state, JudgeState::Judging(_)) && is_initialize(&line) {
-            *state = JudgeState::Waiting(Box::default());
-        }
+        let mut state = lock(&self.judge);
         match &mut *state {
             JudgeState::Judging(judge) => {
                 let findings = judge.take(&line).findings;
@@ -148,7 +167,10 @@ impl Observer {
                 waiting.lines.push((number, line));
                 if is_known || waiting.lines.len() == MAX_WAITING || waiting.bytes > MAX_WAITING_BYTES {
                     let Waiting { lines, setup, .. } = mem::take(&mut **waiting);
-                    let mut judge = Judge::new(setup, false);
+                    let mut judge = match self.shared.is_http {
+                        true => Judge::over_http(setup, false, false),
+                        false => Judge::new(setup, false),
+                    };
                     for (number, line) in &lines {
                         let findings = judge.take(line).findings;
                         self.report(*number, findings);
@@ -159,19 +181,28 @@ impl Observer {
         }
     }
 
+    /// Takes it that the server did not accept a message of the client over HTTP, which may be sent again with its id.
+    pub(crate) fn refused(&self, number: u64) {
+        match &mut *lock(&self.judge) {
+            JudgeState::Judging(judge) => judge.lose_messages(),
+            JudgeState::Waiting(waiting) => waiting.lines.retain(|(it, _)| *it != number),
+        }
+    }
+
     fn report(&self, number: u64, findings: Vec<Finding>) {
         if findings.is_empty() {
             return;
         }
-        let of_stream = |rule: &str| rule.contains("STDIO");
         let broken = findings.into_iter().map(|finding| {
-            let rule = finding.rule.filter(|rule| !(self.0.is_http && of_stream(rule)));
-            let text = if rule.is_some() { finding.text() } else { "" };
             let (what, _) = beginning(finding.what.as_bytes());
-            Broken { by: finding.by, rule, text, what }
+            Broken { by: finding.by, rule: finding.rule, text: finding.text(), what }
         });
-        self.send(self.0.clock.now(), Seen::Broken { number, findings: broken.collect() });
+        self.send(self.shared.clock.now(), Seen::Broken { number, findings: broken.collect() });
     }
+}
+
+fn lock(judge: &Mutex<JudgeState>) -> MutexGuard<'_, JudgeState> {
+    judge.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 /// Returns the messages of a line.
@@ -188,9 +219,8 @@ fn parts(bytes: &[u8]) -> Vec<Part> {
     }
 }
 
-fn is_initialize(line: &Line) -> bool {
-    let text = str::from_utf8(&line.bytes).ok().filter(|_| line.from == Origin::Client);
-    let message = text.and_then(|text| Wire::parse(text, DEPTH).ok());
+fn is_initialize(bytes: &[u8]) -> bool {
+    let message = str::from_utf8(bytes).ok().and_then(|text| Wire::parse(text, DEPTH).ok());
     matches!(message, Some(Wire::Request { method, .. }) if method == "initialize")
 }
 
@@ -313,187 +343,23 @@ impl Body {
         }
     }
 
-    pub(crate) fn end(&mut self, observer: &Observer) {
-        let Self::Json { body, is_too_long, may_be_other } = self else { return };
+    /// Sees the end of the body. Returns whether the body was one message.
+    pub(crate) fn end(&mut self, observer: &Observer) -> bool {
+        let Self::Json { body, is_too_long, may_be_other } = self else { return false };
         if *is_too_long {
             // Half a message is none.
-            return observer.event("a body of more than 16 MiB".into());
+            observer.event("a body of more than 16 MiB".into());
+            return false;
         }
+        let body = mem::take(body);
         let is_message = |body: &[u8]| str::from_utf8(body).is_ok_and(|text| Wire::parse(text, DEPTH).is_ok());
-        if !body.is_empty() && (!*may_be_other || is_message(body)) {
-            observer.message(Origin::Server, body, FrameEnd::Complete);
+        let is_one = !body.is_empty() && (!*may_be_other || is_message(&body));
+        if is_one {
+            observer.message(Origin::Server, &body, FrameEnd::Complete);
         }
-        body.clear();
+        is_one
     }
 }
 
 #[cfg(test)]
-mod tests {
-    use std::time::Duration;
-
-    use super::*;
-
-    fn seen(inbox: &Inbox) -> Vec<Seen> {
-        let take = |message| match message {
-            Message::Seen { sighting, .. } => sighting.what,
-            other => panic!("{other:?}"),
-        };
-        inbox.take(Duration::ZERO).into_iter().map(take).collect()
-    }
-
-    const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":1,"method":"initialize","params":{"protocolVersion":"2025-11-25","capabilities":{},"clientInfo":{"name":"a","version":"1"}}}"#;
-    const RESULT: &str = r#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"b","version":"1"}}}"#;
-    const READY: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
-
-    fn rules(seen: &[Seen]) -> Vec<(u64, Option<&'static str>)> {
-        let rules = |seen: &Seen| match seen {
-            Seen::Broken { number, findings } => findings.iter().map(|it| (*number, it.rule)).collect(),
-            _ => Vec::new(),
-        };
-        seen.iter().flat_map(rules).collect()
-    }
-
-    #[test]
-    fn messages_are_seen_at_once_and_judged_after_the_handshake() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
-        let mut client = Lines::new(observer.clone(), Origin::Client);
-        let mut server = Lines::new(observer, Origin::Server);
-        server.feed(b"noise\n");
-        client.feed(format!("{INITIALIZE}\n").as_bytes());
-        let first = seen(&inbox);
-        assert!(matches!(&first[..], [Seen::Message(_), Seen::Message(_)]), "{first:?}");
-        server.feed(format!("{RESULT}\n").as_bytes());
-        let second = seen(&inbox);
-        assert_eq!(rules(&second), [(0, Some("STDIO-007"))]);
-        client.feed(format!("{READY}\n").as_bytes());
-        server.feed(b"{\"jsonrpc\":\"2.0\",\"id\":7,\"result\":{}}\n[1]\n");
-        assert_eq!(rules(&seen(&inbox)), [(4, Some("BASE-008")), (5, Some("BATCH-012"))]);
-    }
-
-    #[test]
-    fn rules_of_standard_streams_do_not_hold_over_http() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
-        observer.message(Origin::Client, INITIALIZE.as_bytes(), FrameEnd::Complete);
-        let mut body = Body::of("application/json; charset=utf-8", true);
-        body.feed(&observer, &RESULT.as_bytes()[..40]);
-        body.feed(&observer, &RESULT.as_bytes()[40..]);
-        body.end(&observer);
-        let mut events = Body::of("Text/Event-Stream", true);
-        events.feed(&observer, b"id: 1\ndata:\n\ndata: noi");
-        events.feed(&observer, b"se\n\n");
-        assert_eq!(rules(&seen(&inbox)), [(2, None)]);
-    }
-
-    #[test]
-    fn sessions_over_http_begin_again() {
-        for is_http in [true, false] {
-            let inbox = Arc::new(Inbox::default());
-            let observer = Observer::new(inbox.clone(), Clock::start(), 1, is_http);
-            let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
-            for _ in 0..2 {
-                for (from, text) in [
-                    (Origin::Client, INITIALIZE),
-                    (Origin::Server, RESULT),
-                    (Origin::Client, READY),
-                    (Origin::Client, list),
-                ] {
-                    observer.message(from, text.as_bytes(), FrameEnd::Complete);
-                }
-            }
-            assert_eq!(rules(&seen(&inbox)).is_empty(), is_http);
-        }
-    }
-
-    #[test]
-    fn servers_that_never_shake_hands_are_judged_too() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
-        let mut server = Lines::new(observer, Origin::Server);
-        for _ in 0..MAX_WAITING {
-            server.feed(b"noise\n");
-        }
-        assert_eq!(rules(&seen(&inbox)).len(), MAX_WAITING);
-    }
-
-    #[test]
-    fn long_messages_are_judged() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
-        let long = "x".repeat(5 << 20);
-        let call = format!(
-            r#"{{"jsonrpc":"2.0","id":2,"method":"tools/call","params":{{"name":"a","arguments":{{"x":"{long}"}}}}}}"#
-        );
-        let result = r#"{"jsonrpc":"2.0","id":2,"result":{"content":[]}}"#;
-        for (from, text) in [
-            (Origin::Client, INITIALIZE),
-            (Origin::Server, RESULT),
-            (Origin::Client, READY),
-            (Origin::Client, &call),
-            (Origin::Server, result),
-        ] {
-            observer.message(from, text.as_bytes(), FrameEnd::Complete);
-        }
-        let seen = rules(&seen(&inbox));
-        assert!(seen.is_empty(), "{seen:?}");
-    }
-
-    #[test]
-    fn programs_that_are_started_again_begin_again() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, false);
-        let (first, second) = (observer.of_program(), observer.of_program());
-        let discover = r#"{"jsonrpc":"2.0","id":1,"method":"server/discover","params":{"_meta":{}}}"#;
-        let refused = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
-        first.message(Origin::Client, discover.as_bytes(), FrameEnd::Complete);
-        for (from, text) in [(Origin::Client, INITIALIZE), (Origin::Server, RESULT), (Origin::Client, READY)] {
-            second.message(from, text.as_bytes(), FrameEnd::Complete);
-        }
-        // What the first one writes late is its own.
-        first.message(Origin::Server, refused.as_bytes(), FrameEnd::Complete);
-        let list = r#"{"jsonrpc":"2.0","id":2,"method":"tools/list"}"#;
-        let tools = r#"{"jsonrpc":"2.0","id":2,"result":{"tools":[]}}"#;
-        for (from, text) in [(Origin::Client, list), (Origin::Server, tools)] {
-            second.message(from, text.as_bytes(), FrameEnd::Complete);
-        }
-        let seen = seen(&inbox);
-        let numbers = seen.iter().filter_map(|seen| match seen {
-            Seen::Message(observed) => Some(observed.number),
-            _ => None,
-        });
-        assert!(numbers.eq(0..7), "{seen:?}");
-        assert_eq!(rules(&seen), []);
-    }
-
-    #[test]
-    fn bodies_that_are_too_long_are_told() {
-        let inbox = Arc::new(Inbox::default());
-        let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
-        let mut reader = Body::of("application/json", true);
-        for _ in 0..=MAX_MESSAGE >> 20 {
-            reader.feed(&observer, &vec![b' '; 1 << 20]);
-        }
-        reader.end(&observer);
-        assert_eq!(seen(&inbox), [Seen::Event("a body of more than 16 MiB".into())]);
-    }
-
-    #[test]
-    fn bodies_of_errors_need_not_be_messages() {
-        let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
-        for (body, is_answer, expected) in [
-            (r#"{"detail":"Method Not Allowed"}"#, false, 0),
-            (r#"{"error":"invalid_token"}"#, false, 0),
-            ("[1]", false, 0),
-            (error, false, 1),
-            (r#"{"detail":"no message"}"#, true, 1),
-        ] {
-            let inbox = Arc::new(Inbox::default());
-            let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
-            let mut reader = Body::of("application/json", is_answer);
-            reader.feed(&observer, body.as_bytes());
-            reader.end(&observer);
-            assert_eq!(seen(&inbox).len(), expected, "{body}");
-        }
-    }
-}
+mod tests;

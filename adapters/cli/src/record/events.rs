@@ -61,7 +61,8 @@ enum Place {
 }
 
 /// Masks a stream as it passes by. The data of an event are one text, whatever is between its lines. Where addresses
-/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them.
+/// may be, data that are no JSON are masked as one, whatever the kind of their event is: it may follow them, also
+/// behind another kind.
 #[derive(Debug)]
 pub(crate) struct EventsMasker {
     names: Pseudonyms,
@@ -70,7 +71,7 @@ pub(crate) struct EventsMasker {
     data: Masker,
     /// Masks what is no data in this line.
     line: Masker,
-    /// Masks the address of this line.
+    /// Masks the address in the data of an event.
     address: UrlMasker,
     place: Place,
     has_started: bool,
@@ -130,6 +131,7 @@ impl EventsMasker {
             Place::Name(Word { len: 0, .. }) => {
                 (self.is_endpoint, self.syntax) = (None, None);
                 self.data = Masker::new(Kind::Json);
+                self.address = UrlMasker::new(self.names.clone());
             }
             Place::Kind(word) => {
                 self.is_endpoint = Some(word.get() == b"endpoint");
@@ -145,7 +147,7 @@ impl EventsMasker {
             }
             Place::Data(Syntax::Broken) => {}
             Place::Data(Syntax::Lines) => self.data.end_line(out),
-            Place::Data(Syntax::Address) => self.address.end(out),
+            Place::Data(Syntax::Address) => self.address.end_line(out),
         }
         self.has_started = true;
         self.place = Place::Name(Word::default());
@@ -191,14 +193,12 @@ impl EventsMasker {
             self.place = Place::Blanks;
             return out.push(byte);
         }
-        let is_address = self.has_addresses && self.is_endpoint != Some(false);
         let syntax = *self.syntax.get_or_insert(match byte {
             b'{' => Syntax::Object,
             b'[' | b'"' if self.is_endpoint != Some(true) => Syntax::Lines,
-            _ if is_address => Syntax::Address,
+            _ if self.has_addresses => Syntax::Address,
             _ => Syntax::Lines,
         });
-        self.address = UrlMasker::new(self.names.clone());
         self.place = Place::Data(syntax);
         if syntax == Syntax::Broken {
             return out.extend_from_slice(MASK);
@@ -232,9 +232,29 @@ mod tests {
             ),
             // JSON in several lines, and JSON that is cut.
             ("data: [\ndata:  \"a?b=c\"]\n\n", "data: [\ndata:  \"a?b=c\"]\n\n"),
-            ("event: message\ndata: a?b=c", "event: message\ndata: a?b=c"),
+            ("event: message\ndata: {\"a\":\"a?b=c\"}", "event: message\ndata: {\"a\":\"a?b=c\"}"),
             ("event: endpoint\ndata: \"/m?s=canary", "event: endpoint\ndata: \"/m?s=id-1"),
-            ("data: /m?s=canary\ndata:  canary=a?canary", "data: /m?s=id-1\ndata:  canary=a?id-1"),
+            ("data: /m?s=canary\ndata:  x=a?canary", "data: /m?s=id-1\ndata:  x=a?id-1"),
+            // The last kind counts, and may come last.
+            (
+                "event: message\nevent: endpoint\ndata: /m?canary\n\n",
+                "event: message\nevent: endpoint\ndata: /m?id-1\n\n",
+            ),
+            (
+                "event: message\ndata: /m?s=canary\nevent: endpoint\n\n",
+                "event: message\ndata: /m?s=id-1\nevent: endpoint\n\n",
+            ),
+            ("event: ping\ndata: a?b=canary", "event: ping\ndata: a?b=id-1"),
+            // A query in several lines.
+            (
+                "data: /m?s=can\ndata: ary&t=canary\nid: 1\ndata:\ndata:canary\n\n",
+                "data: /m?s=id-1\ndata: id-2&t=id-3\nid: 1\ndata:\ndata:id-3\n\n",
+            ),
+            (
+                "data: /m?can\ndata: ary=canary\ndata: # x\ndata: a\n\n",
+                "data: /m?id-1\ndata: id-2\ndata: # x\ndata: a\n\n",
+            ),
+            ("data: /m\ndata: ?s=canary\n\ndata: a?b=canary\n\n", "data: /m\ndata: ?s=id-1\n\ndata: a?b=id-1\n\n"),
         ];
         let long_rows = [
             (

@@ -102,6 +102,8 @@ enum Query {
     Padded(Vec<u8>),
     /// In a value, of which nothing is written yet.
     Value(DefaultHasher),
+    /// At the start of a line, within a query that began in a line before. Its first bytes are a value.
+    Next,
 }
 
 impl QueryMasker {
@@ -136,11 +138,11 @@ impl QueryMasker {
                     out.append(name);
                     self.state = Query::Name(Vec::new());
                 }
-                Query::Name(_) | Query::Padded(_) | Query::Value(_) if byte == b'&' => {
+                Query::Name(_) | Query::Padded(_) | Query::Value(_) | Query::Next if byte == b'&' => {
                     self.end(out);
                     self.state = Query::Name(Vec::new());
                 }
-                Query::Name(_) | Query::Padded(_) | Query::Value(_) if is_end => {
+                Query::Name(_) | Query::Padded(_) | Query::Value(_) | Query::Next if is_end => {
                     self.end(out);
                     self.state = Query::Before;
                 }
@@ -171,6 +173,10 @@ impl QueryMasker {
                 }
                 Query::Value(hash) => {
                     hash.write_u8(byte);
+                    continue;
+                }
+                Query::Next => {
+                    self.state = Query::Value(self.names.hash(&[byte]));
                     continue;
                 }
             }
@@ -329,6 +335,17 @@ impl UrlMasker {
         if !self.query.is_before() {
             self.query.end(out);
             self.text = Masker::new(Kind::Text);
+        }
+    }
+
+    /// Writes what was kept back, before a line break within the URL. Its query may go on in the next line.
+    pub(crate) fn end_line(&mut self, out: &mut Vec<u8>) {
+        let is_query = !self.query.is_before();
+        self.end(out);
+        if is_query {
+            self.query.state = Query::Next;
+        } else {
+            self.text.end_line(out);
         }
     }
 }

@@ -146,6 +146,11 @@ impl Judge {
         self.ledger.lose(id);
     }
 
+    /// Takes it that messages of the client may be sent again.
+    pub(crate) const fn lose_messages(&mut self) {
+        self.has_lost = true;
+    }
+
     /// Describes what a side knows.
     pub(crate) fn knows(&self, side: Origin) -> String {
         match side {

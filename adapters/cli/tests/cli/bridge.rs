@@ -4,24 +4,49 @@ use std::{
     env,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
+    sync::mpsc,
     thread,
+    time::{Duration, Instant},
 };
 
 use crate::{Mcp, mcp, target};
 
-/// Starts a process that tells where it listens, and returns its address, too.
-pub(crate) fn start_listening(mut command: Command) -> (Child, String) {
+/// How long a process may take until it listens.
+const START: Duration = Duration::from_secs(60);
+
+/// Starts a process that tells where it listens, and returns its address, too. Panics if it does not listen in time.
+pub(crate) fn start_listening(command: Command) -> (Child, String) {
+    start_within(command, START).unwrap_or_else(|output| panic!("it does not listen: {output:?}"))
+}
+
+/// Returns the error output of a process that ends, or does not listen in time.
+fn start_within(mut command: Command, time: Duration) -> Result<(Child, String), Vec<String>> {
     let mut process = command.stderr(Stdio::piped()).spawn().expect("it runs");
-    let mut lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
-    let url = loop {
-        let line = lines.next().expect("the address").expect("text");
+    let lines = BufReader::new(process.stderr.take().expect("a pipe")).lines();
+    let (sender, receiver) = mpsc::channel();
+    // It reads to the end, so that the pipe does not fill up.
+    thread::spawn(move || lines.map_while(Result::ok).for_each(|line| drop(sender.send(line))));
+    let (deadline, mut output) = (Instant::now() + time, Vec::new());
+    while let Ok(line) = receiver.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
         if let Some((_, url)) = line.split_once("listening at ") {
-            break url.to_owned();
+            return Ok((process, url.to_owned()));
         }
-    };
-    // The pipe must not fill up.
-    thread::spawn(move || lines.for_each(drop));
-    (process, url)
+        output.push(line);
+    }
+    let _ = process.kill();
+    let _ = process.wait();
+    Err(output)
+}
+
+#[cfg(unix)]
+pub(crate) fn a_process_that_does_not_listen_is_ended() {
+    let began = Instant::now();
+    let mut silent = Command::new("sh");
+    silent.args(["-c", "echo a >&2; exec sleep 600"]);
+    // The shell may need longer on a machine with other work.
+    let output = start_within(silent, Duration::from_secs(5)).map(|(_, url)| url);
+    assert_eq!(output, Err(vec!["a".to_owned()]));
+    assert!(began.elapsed() < START, "{:?}", began.elapsed());
 }
 
 /// A bridge over HTTP that ends with the test.

@@ -119,6 +119,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::checks_use_stored_tokens", sign_in::checks_use_stored_tokens),
     #[cfg(unix)]
+    ("sign_in::credentials_are_masked_in_reports", sign_in::credentials_are_masked_in_reports),
+    #[cfg(unix)]
+    ("sign_in::checks_do_not_wait_for_refreshes", sign_in::checks_do_not_wait_for_refreshes),
+    #[cfg(unix)]
     (
         "sign_in::servers_that_fail_after_the_sign_in_are_reported",
         sign_in::servers_that_fail_after_the_sign_in_are_reported,
@@ -188,6 +192,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::long_ids_are_cut", trace::long_ids_are_cut),
     ("trace::wrong_outputs", trace::wrong_outputs),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
+    #[cfg(unix)]
+    ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
     ("bridge::wrong_bridges", bridge::wrong_bridges),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),

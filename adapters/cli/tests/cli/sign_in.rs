@@ -10,6 +10,7 @@ use std::{
     process::Command,
     sync::{Arc, Mutex},
     thread,
+    time::{Duration, Instant},
 };
 
 use mcp_blocking::http::{AccessToken, Listener, ResourceServer, TokenError};
@@ -44,6 +45,8 @@ struct State {
     refresh: Option<String>,
     tokens: usize,
     refuses_refreshes: bool,
+    /// Whether a refresh gets no response.
+    hangs: bool,
     requests: BTreeMap<String, usize>,
 }
 
@@ -71,19 +74,30 @@ impl Issuer {
             return;
         }
         let target = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        let mut length = 0;
+        let (mut length, mut authorization) = (0, String::new());
         loop {
             let mut line = String::new();
             let _ = reader.read_line(&mut line);
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             if name.eq_ignore_ascii_case("content-length") {
                 length = value.parse().expect("a length");
+            } else if name.eq_ignore_ascii_case("authorization") {
+                value.clone_into(&mut authorization);
             }
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("it is whole");
+        if target == "/token" && self.state.lock().expect("no panic").hangs {
+            // Until the client has closed the connection.
+            let _ = reader.read(&mut [0]);
+            return;
+        }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
-        let (status, location, body) = self.respond(path, query, &String::from_utf8(body).expect("text"));
+        let (status, location, body) = match path {
+            "/echo" if authorization.is_empty() => (401, None, Value::Null),
+            "/echo" => (200, None, echo(&body, &authorization)),
+            _ => self.respond(path, query, &String::from_utf8(body).expect("text")),
+        };
         let (location, body) = (location.map(|it| format!("location: {it}\r\n")).unwrap_or_default(), body.to_string());
         let head = format!("content-type: application/json\r\n{location}connection: close");
         let _ = write!(stream, "HTTP/1.1 {status} x\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -131,6 +145,9 @@ impl Issuer {
                 state.active.clear();
                 (200, None, Value::Null)
             }
+            "/.well-known/oauth-protected-resource/echo" => {
+                (200, None, json!({"resource": url("/echo"), "authorization_servers": [self.url]}))
+            }
             // A server that wants a token, and fails with it.
             "/broken" => (if state.tokens == 0 { 401 } else { 500 }, None, Value::Null),
             "/.well-known/oauth-protected-resource/broken" => {
@@ -157,6 +174,17 @@ impl Issuer {
         thread::spawn(move || protected.serve(&server::service()));
         url
     }
+}
+
+/// Returns a response whose texts are the credentials of the request.
+fn echo(body: &[u8], authorization: &str) -> Value {
+    let request: Value = serde_json::from_slice(body).unwrap_or_default();
+    let info = json!({"name": authorization, "version": authorization});
+    if request["method"] == "initialize" {
+        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});
+        return json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
+    }
+    json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": authorization}})
 }
 
 /// A user with a file for tokens, and a browser.
@@ -287,6 +315,44 @@ pub(crate) fn checks_use_stored_tokens() {
     let after = check(&[]);
     assert!(is_refused(&after), "{after:?}");
     assert_eq!((issuer.count("/authorize"), issuer.count("/register")), (1, 1), "the user is not asked");
+}
+
+/// A refresh takes no longer than a response may.
+pub(crate) fn checks_do_not_wait_for_refreshes() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    {
+        let mut state = issuer.state.lock().expect("no panic");
+        state.active.clear();
+        state.hangs = true;
+    }
+    let began = Instant::now();
+    let (code, _, error) = user.mcp(&["check", &url, "--only", "ping", "--timeout", "1"]);
+    assert!(code == 3 && error.contains("`mcp login` signs in"), "{error}");
+    let took = began.elapsed();
+    assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// A server may repeat the credentials of a request in its response.
+pub(crate) fn credentials_are_masked_in_reports() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = format!("{}/echo", issuer.url);
+    let page = user.folder.file("a.html");
+    let files = ["--html", page.to_str().expect("UTF-8"), "--timeout", "5"];
+    assert_eq!((user.mcp(&["login", &url]).0, issuer.count("/token")), (0, 1));
+    let given: [&[&str]; 4] = [
+        &["--bearer", "canary-bearer"],
+        &["--header", "authorization: Basic canary-basic"],
+        &["--json", "--bearer", "canary-json"],
+        &[],
+    ];
+    for given in given {
+        let (code, out, error) = user.mcp(&[&["check", &url], given, &files].concat());
+        assert!(code == 1 && out.contains("***"), "{code} {out} {error}");
+        let page = fs::read_to_string(&page).expect("it is written");
+        assert!(!page.contains("canary") && page.contains("***"), "{page}");
+    }
 }
 
 pub(crate) fn servers_that_fail_after_the_sign_in_are_reported() {

@@ -1,6 +1,11 @@
 //! Requests of clients, passed to a backend.
 
-use std::{future::Future, pin::Pin, sync::Arc, time::Duration};
+use std::{
+    future::{Future, ready},
+    pin::Pin,
+    sync::Arc,
+    time::Duration,
+};
 
 use mcp_proto::{
     connection::{CancelCause, ClientRole, Connection, Progress, RequestOptions},
@@ -129,6 +134,7 @@ impl Shared {
         P: Request<Result: Send> + Send + Sync + 'static,
     {
         let resumed = self.resume(context, P::METHOD)?;
+        let mut has_answers = resumed.is_some();
         let (entry, mut running, permit, peer) = match resumed {
             Some(WaitingCall { entry, pending, permit, peer, .. }) => {
                 let running = pending.downcast().map_err(|_| ended())?;
@@ -144,28 +150,28 @@ impl Shared {
         };
         loop {
             let interrupted = select_biased(entry.questions(), context.cancelled());
-            match select_biased(&mut running.result, interrupted).await {
-                Ok(result) => {
-                    if has_responded(&result) {
-                        running.registered.responded();
-                    }
-                    if !self.is_listed() {
-                        // Changes that the backend has announced before the result are applied before the client gets
-                        // the result.
-                        let listed = self.changed.wait_for(|| self.is_listed().then_some(()));
-                        let _ = select_biased(listed, peer.sleep(LIST_WAIT)).await;
-                    }
-                    return result.map_err(|error| match error {
-                        CallError::Rpc(error) if entry.is_refusal(&error) => Failure::new(error.message),
-                        error => self.failure(error, context),
-                    });
+            let is_resumed = std::mem::take(&mut has_answers);
+            let next = if is_resumed {
+                // Also if the result is there: the answers may be those to questions of another call.
+                match select_biased(interrupted, &mut running.result).await {
+                    Ok(interrupted) => Err(interrupted),
+                    Err(result) => Ok(result),
                 }
+            } else {
+                select_biased(&mut running.result, interrupted).await
+            };
+            match next {
+                Ok(result) => return self.finish(context, &peer, &entry, &running.registered, result).await,
                 Err(Ok(questions)) => {
                     let open = self.ask_client(context, questions).await;
                     match open {
                         Ok(open) if open.is_empty() => {}
                         Ok(open) => {
                             entry.put_back(open);
+                            if is_resumed && let Ok(result) = select_biased(&mut running.result, ready(())).await {
+                                context.in_flight.role.rounds.get().inspect(|rounds| rounds.withdraw());
+                                return self.finish(context, &peer, &entry, &running.registered, result).await;
+                            }
                             return Err(self.wait_for_input(context, (entry, running, permit, peer), P::METHOD));
                         }
                         Err((open, error)) => {
@@ -186,6 +192,29 @@ impl Shared {
                 }
             }
         }
+    }
+
+    /// Returns the result of a call for its client.
+    async fn finish<T>(
+        &self,
+        context: &Context,
+        peer: &Peer<ClientRole>,
+        entry: &CallEntry,
+        registered: &Registered,
+        result: Result<T, CallError>,
+    ) -> Result<T, Failure> {
+        if has_responded(&result) {
+            registered.responded();
+        }
+        if !self.is_listed() {
+            // Changes that the backend has announced before the result are applied before the client gets the result.
+            let listed = self.changed.wait_for(|| self.is_listed().then_some(()));
+            let _ = select_biased(listed, peer.sleep(LIST_WAIT)).await;
+        }
+        result.map_err(|error| match error {
+            CallError::Rpc(error) if entry.is_refusal(&error) => Failure::new(error.message),
+            error => self.failure(error, context),
+        })
     }
 
     /// Sends the request, as soon as there is room for it.
@@ -295,13 +324,13 @@ impl Shared {
         let (mut open, mut invalid) = (Vec::new(), None);
         for question in questions {
             match context.request_named(question.name.clone(), question.question.clone()).await {
-                Ok((_, answer)) => question.answer.provide(Ok(answer)),
+                Ok((_, answer)) => question.answer.provide(Some(Ok(answer))),
                 Err(CallError::InputRequired) => open.push(question),
                 Err(error @ (CallError::Invalid(_) | CallError::Decode(_))) => {
                     invalid.get_or_insert(error);
                     open.push(question);
                 }
-                Err(error) => question.answer.provide(Err(error)),
+                Err(error) => question.answer.provide(Some(Err(error))),
             }
         }
         match invalid {

@@ -10,11 +10,14 @@ use mcp_proto::{
         CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
         ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
     },
-    wire::{ErrorObject, Json, JsonObject, RawJson},
+    wire::{ErrorObject, Json, RawJson},
 };
 use serde_core::de::DeserializeOwned;
 
-use super::{call_table::CallEntry, one_result::OneResult, shared::Shared};
+use super::{
+    call_table::{Answer, CallEntry},
+    shared::Shared,
+};
 use crate::{
     client::{Host, Observe},
     driver_api::deferred::select_biased,
@@ -104,27 +107,35 @@ async fn ask<R: DeserializeOwned>(
         None => shared.calls.of_message(related.map(|call| (connection, call))),
     };
     // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
-    if entry.is_none() || origin.is_none() && related.is_none() {
+    let is_certain = origin.is_some() || related.is_some();
+    if entry.is_none() || !is_certain {
         shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
     }
-    let entry = entry.ok_or_else(unknown)?;
+    let mut entry = entry.ok_or_else(unknown)?;
     let is_input = origin.is_some();
     let call = entry.clone();
     let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
     let method = method_of(&question);
     let question = shared.own_page(question, &entry);
-    let front = entry.context();
-    // A client without a session gets the question in the result of its request.
-    let in_rounds = front.in_flight.role.task.get().is_none() && front.in_flight.role.rounds.get().is_some();
-    let answer = if in_rounds {
-        let answer = entry.ask(name, open, question);
+    let answer = loop {
+        let front = entry.context();
+        // A client without a session gets the question in the result of its request.
+        let in_rounds = front.in_flight.role.task.get().is_none() && front.in_flight.role.rounds.get().is_some();
+        if !in_rounds {
+            drop(entry);
+            let pending = front.request_named(name.unwrap_or_else(|| "question".into()), question);
+            break select_biased(async { pending.await.map(|(_, answer)| answer) }, backend.cancelled()).await;
+        }
+        let answer = entry.ask(name.clone(), open, question.clone());
         let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")))?;
-        let open = OpenQuestion { answer, entry };
-        select_biased(open.answer.wait(), backend.cancelled()).await
-    } else {
-        drop(entry);
-        let pending = front.request_named(name.unwrap_or_else(|| "question".into()), question);
-        select_biased(async { pending.await.map(|(_, answer)| answer) }, backend.cancelled()).await
+        let asked = OpenQuestion { answer, entry };
+        match select_biased(asked.answer.wait(), backend.cancelled()).await {
+            Ok(Some(answer)) => break Ok(answer),
+            // The call has ended, and the question may be that of another call of the client.
+            Ok(None) if !is_certain => entry = shared.calls.of_message(None).ok_or_else(unknown)?,
+            Ok(None) => return Err(unknown()),
+            Err(cause) => break Err(cause),
+        }
     };
     let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method));
     let answer = answer.map_err(|error| {
@@ -138,7 +149,7 @@ async fn ask<R: DeserializeOwned>(
 
 /// A question that waits for the client. Dropping it withdraws the question.
 struct OpenQuestion {
-    answer: Arc<OneResult<Result<JsonObject, CallError>>>,
+    answer: Arc<Answer>,
     entry: Arc<CallEntry>,
 }
 

@@ -1,10 +1,12 @@
 //! Requests of backends reach the client whose call they belong to, and no other.
 
 use std::{
+    future::poll_fn,
     sync::{
-        Arc,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{self, Poll, Waker},
     time::Duration,
 };
 
@@ -128,6 +130,73 @@ fn a_question_that_may_be_for_another_client_is_refused() {
     assert!(!result.is_error(), "{result:?}");
     drop(own);
     world.settle();
+}
+
+/// A gate that a handler waits at.
+#[derive(Default)]
+struct Gate(Mutex<(bool, Option<Waker>)>);
+
+impl Gate {
+    fn open(&self) {
+        let mut state = self.0.lock().expect("no panic");
+        state.0 = true;
+        state.1.take().into_iter().for_each(Waker::wake);
+    }
+
+    async fn pass(&self) {
+        let is_open = |cx: &mut task::Context<'_>| {
+            let mut state = self.0.lock().expect("no panic");
+            state.1 = Some(cx.waker().clone());
+            if state.0 { Poll::Ready(()) } else { Poll::Pending }
+        };
+        poll_fn(is_open).await;
+    }
+}
+
+/// A session does not say to which call a question belongs. So it may be that of another call of the client.
+#[test]
+fn a_question_outlives_the_call_that_it_is_sent_with() {
+    for (is_asked, has_other) in [(false, true), (true, true), (false, false), (true, false)] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+        let gate = Arc::new(Gate::default());
+        let passed = gate.clone();
+        let ada = Host::builder("ada", "1.0.0").elicitation_async(move |_, _| {
+            let gate = passed.clone();
+            async move {
+                gate.pass().await;
+                let content = Map::from_iter([("name".to_owned(), ElicitValue::from("ada"))]);
+                Ok::<_, Failure>(ElicitResult::accept(content))
+            }
+        });
+        let ada = world.client(&ada.build(), V2026_07_28);
+        let other = has_other.then(|| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
+        world.settle();
+        world.back(0).take_transcript();
+        let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        let transcript = world.back(0).take_transcript().to_string();
+        let id = transcript.split(r#""id":"#).nth(1).and_then(|rest| rest.split([',', '}']).next()).expect("a call");
+        let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
+        let params = format!(r#"{{"message":"Who?","requestedSchema":{form}}}"#);
+        let question = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{params}}}"#);
+        world.back(0).send_server_line(&question);
+        if is_asked {
+            world.settle();
+        }
+        world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
+        gate.open();
+        world.wait(call).expect("a result");
+        world.settle();
+        let transcript = world.back(0).transcript().to_string();
+        let has_answer = transcript.contains(r#""result":{"action":"accept""#);
+        let is_refused = transcript.contains("No call of a client is in flight");
+        // An answer that is there counts. Without another call, the question is refused.
+        let expected = (is_asked || has_other, !is_asked && !has_other);
+        assert_eq!((has_answer, is_refused), expected, "asked: {is_asked}, another: {has_other}: {transcript}");
+        drop(other);
+        world.settle();
+    }
 }
 
 fn send_log(world: &mut World, data: &str) {

@@ -299,7 +299,8 @@ impl Stage {
     /// Judges the headers of a message.
     pub(super) fn judge_post(&mut self, message: &Message) {
         let (headers, text) = (&message.headers, message.text.as_str());
-        let is_claim = claim(&message.value).is_some() || self.session.is_modern && !message.is_request();
+        let is_session = message.is_request() || message.is_session_batch();
+        let is_claim = claim(&message.value).is_some() || self.session.is_modern && !is_session;
         if self.script.is_modern != is_claim {
             return;
         }
@@ -313,10 +314,13 @@ impl Stage {
             self.judge_mirrors(message, &lines);
             return;
         }
+        if self.may_come_first(message) {
+            return;
+        }
         if message.value.is_array() && self.session.version.as_deref() >= Some("2025-06-18") {
             self.notice("HTTP-011", "the body is an array", text);
         }
-        if message.method() != "initialize" && !self.may_come_first(message) {
+        if message.method() != "initialize" {
             self.judge_session_headers(&message.headers, text);
         }
     }

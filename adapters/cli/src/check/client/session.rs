@@ -144,13 +144,19 @@ impl Stage {
 
     /// Returns whether a message may be that of another client of the program, which has no session yet.
     pub(super) fn may_come_first(&self, message: &Message) -> bool {
-        message.method() == "ping" && self.session.id.is_some() && header(&message.headers, "mcp-session-id").is_none()
+        let are_pings = match &message.value {
+            Value::Array(batch) => !batch.is_empty() && batch.iter().all(|one| one["method"] == "ping"),
+            _ => message.method() == "ping",
+        };
+        are_pings && self.session.id.is_some() && header(&message.headers, "mcp-session-id").is_none()
     }
 
-    /// Returns whether a GET may be that of another client of the program, which looks for a server of 2024-11-05.
+    /// Returns whether a GET may be that of another client of the program, which looks for a server of 2024-11-05. Such
+    /// a client has negotiated no revision.
     pub(super) fn is_foreign(&self, request: &HttpRequest) -> bool {
         let has = |name| header(&request.headers, name).is_some();
-        self.session.id.is_some() && !has("mcp-session-id") && !has("last-event-id")
+        let is_named = has("mcp-session-id") || has("mcp-protocol-version") || has("last-event-id");
+        self.session.id.is_some() && !is_named
     }
 
     /// Answers a message as the script says.
@@ -183,7 +189,9 @@ impl Stage {
         } else {
             self.write_line(&text);
         }
-        self.judge_own(&text);
+        if !message.is_stray {
+            self.judge_own(&text);
+        }
     }
 
     /// Opens the stream of an exchange.
@@ -228,7 +236,12 @@ impl Stage {
     }
 
     /// Notes that a request has its answer.
-    pub(super) fn note_answer(&mut self, request: &Value, answer: &Value) {
+    pub(super) fn note_answer(&mut self, message: &Message, answer: &Value) {
+        // The session of another client has requests with the same ids.
+        if message.is_stray {
+            return;
+        }
+        let request = &message.value;
         self.session.tokens.remove(&request["id"].to_string());
         if request["method"] == "initialize"
             && let Some(version) = answer["result"]["protocolVersion"].as_str()
@@ -243,7 +256,7 @@ impl Stage {
     /// Sends the answer to a request.
     pub(super) fn send_answer(&mut self, message: &Message, answer: &Value) {
         self.enter(message.session);
-        self.note_answer(&message.value, answer);
+        self.note_answer(message, answer);
         let text = answer.to_string();
         let Some(exchange) = message.exchange else {
             self.write_line(&text);
@@ -272,7 +285,7 @@ impl Stage {
     /// Sends the answer to a request whose stream is open.
     pub(super) fn finish_held(&mut self, held: &Message, answer: &Value) {
         self.enter(held.session);
-        self.note_answer(&held.value, answer);
+        self.note_answer(held, answer);
         match held.exchange {
             Some(exchange) => {
                 self.stream_event(exchange, &answer.to_string());
@@ -329,12 +342,13 @@ impl Stage {
         }
         match serde_json::from_slice::<Value>(&request.body) {
             Ok(value) if value.is_object() || value.is_array() => {
-                if value.is_array() && self.script.is_modern && self.session.is_modern {
-                    self.judge_body(&body);
-                }
                 let exchange = Some(request.exchange);
                 let mut message =
                     Message { value, text: body, exchange, headers: request.headers, ..Message::default() };
+                let is_batch = message.value.is_array() && !message.is_session_batch();
+                if is_batch && self.script.is_modern && self.session.is_modern {
+                    self.judge_body(&message.text);
+                }
                 if !self.script.is_modern {
                     if message.method() == "initialize" && message.is_request() && claim(&message.value).is_none() {
                         self.begin_http_session();

@@ -63,6 +63,12 @@ impl Message {
         self.value.get("method").is_none()
     }
 
+    /// Returns whether it is a batch of requests of sessions, which no client of 2026-07-28 sends.
+    pub(super) fn is_session_batch(&self) -> bool {
+        let is_its = |one: &Value| one.get("method").is_some() && one.get("id").is_some() && claim(one).is_none();
+        self.value.as_array().is_some_and(|batch| !batch.is_empty() && batch.iter().all(is_its))
+    }
+
     /// Returns whether it is a request that belongs to no handshake. Another client of the program may send requests of
     /// 2026-07-28 to a server with sessions.
     pub(super) fn is_call(&self, era: Era) -> bool {

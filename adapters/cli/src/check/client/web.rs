@@ -166,7 +166,7 @@ pub(super) fn answer_unusually(stage: &mut Stage) -> Verdict {
     stage.settle()?;
     let Some(held) = stage.held.take() else { return Ok(()) };
     if let Some(answer) = stage.answer(&held.value) {
-        stage.note_answer(&held.value, &answer);
+        stage.note_answer(&held, &answer);
         stage.stream_bytes(exchange, &unusual_event(&answer));
         stage.link.finish(exchange);
     }

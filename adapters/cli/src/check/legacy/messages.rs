@@ -138,13 +138,13 @@ fn no_response(found: &Provoked) -> Verdict {
 }
 
 fn notification_response(probe: &mut Probe) -> Verdict {
-    let found = probe.provoke(r#"{"jsonrpc":"2.0","method":"notifications/mcp-check/unknown"}"#, false)?;
+    let found = probe.provoke_nothing(r#"{"jsonrpc":"2.0","method":"notifications/mcp-check/unknown"}"#)?;
     no_response(&found)
 }
 
 fn bad_notification_response(probe: &mut Probe) -> Verdict {
     let message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": {"progress": "no number"}});
-    let found = probe.provoke(&message.to_string(), false)?;
+    let found = probe.provoke_nothing(&message.to_string())?;
     no_response(&found)
 }
 
@@ -218,7 +218,7 @@ fn batch_empty(probe: &mut Probe) -> Verdict {
 fn batch_notifications(probe: &mut Probe) -> Verdict {
     probe.session_at("2025-03-26")?;
     let notification = json!({"jsonrpc": "2.0", "method": "notifications/mcp-check/unknown"});
-    let found = probe.provoke(&json!([notification, notification]).to_string(), false)?;
+    let found = probe.provoke_nothing(&json!([notification, notification]).to_string())?;
     match found.status {
         Some(status) if status >= 400 => not_reachable(format!("the server refuses batches with {status}")),
         _ => no_response(&found),

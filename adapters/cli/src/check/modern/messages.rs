@@ -315,7 +315,7 @@ fn batch(probe: &mut Probe) -> Verdict {
 }
 
 fn notification(probe: &mut Probe) -> Verdict {
-    let found = probe.provoke(r#"{"jsonrpc":"2.0","method":"notifications/mcp-check/unknown"}"#, false)?;
+    let found = probe.provoke_nothing(r#"{"jsonrpc":"2.0","method":"notifications/mcp-check/unknown"}"#)?;
     ensure(found.messages.is_empty(), || format!("it is answered with {}", brief(&found.messages[0])))
 }
 

@@ -274,6 +274,11 @@ impl Probe {
         }
     }
 
+    /// Returns a text without the secrets of the requests.
+    pub(super) fn mask(&self, text: &str) -> String {
+        self.observed.secrets.mask(text)
+    }
+
     /// Deletes the sessions over HTTP that are left.
     pub(super) fn close(&mut self) {
         self.leave_session();

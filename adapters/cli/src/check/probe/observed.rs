@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use crate::check::era::Era;
+use crate::check::{era::Era, secrets::Secrets};
 
 /// The most entries of a check that are kept, and the most characters of each.
 const ENTRIES: usize = 40;
@@ -27,6 +27,8 @@ pub(in crate::check) struct Observed {
     event_ids: HashSet<String>,
     /// Whether responses to malformed messages may have any id.
     pub(super) is_lenient: bool,
+    /// Masked in all texts that are kept.
+    pub(in crate::check) secrets: Secrets,
 }
 
 impl Observed {
@@ -46,7 +48,7 @@ impl Observed {
             self.entries.remove(1);
             self.left_out += 1;
         }
-        self.entries.push(Entry { is_sent, text: shorten(text) });
+        self.entries.push(Entry { is_sent, text: shorten(&self.secrets.mask(text)) });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -66,7 +68,8 @@ impl Observed {
     }
 
     pub(in crate::check) fn notice(&mut self, check: &'static str, text: &str) {
-        self.noticed.entry(check).or_insert_with(|| shorten(text));
+        let secrets = &self.secrets;
+        self.noticed.entry(check).or_insert_with(|| shorten(&secrets.mask(text)));
     }
 
     /// Forgets the ids of events: they are unique within a session.
@@ -103,9 +106,11 @@ impl Observed {
         }
         match (object.get("result"), object.get("error")) {
             (Some(result), None) => {
+                // A server may take `initialize` for a handshake of sessions, whatever its metadata are.
+                let is_handshake = result["protocolVersion"].is_string();
                 if !result.is_object() {
                     self.notice(name("result-object", "modern-result-object"), text);
-                } else if !legacy && !result["resultType"].is_string() {
+                } else if !legacy && !is_handshake && !result["resultType"].is_string() {
                     self.notice("modern-result-type", text);
                 }
             }

@@ -9,7 +9,7 @@ use crate::check::{
     era::Era,
     events::{Events, SseEvent},
     outcome::{Outcome, Verdict, failed, not_reachable},
-    wire::{Read, Request, Response, header, is_event_stream},
+    wire::{Read, Request, Response, header, is_event_stream, is_own},
 };
 
 /// How long a stream is read after its last message.
@@ -207,6 +207,14 @@ impl Probe {
             messages.extend(self.settle()?);
         }
         Ok(Provoked { messages, ..Provoked::default() })
+    }
+
+    /// Sends bytes that must have no response. A server that does not go on after them has not responded.
+    pub(in crate::check) fn provoke_nothing(&mut self, body: &str) -> Result<Provoked, Outcome> {
+        self.provoke(body, false).map_err(|outcome| match outcome {
+            Outcome::Failed(why) => Outcome::NotReachable(why),
+            other => other,
+        })
     }
 
     /// Sends a request and reads to its response, over standard input and output. Returns the responses and errors
@@ -423,8 +431,12 @@ impl Probe {
         self.expect_ids(&body);
         self.note(true, &format!("{}\n{lines}\n{body}", request.method));
         let Wire::Site(site) = &mut self.wire else { return not_reachable("the server is not reached over HTTP") };
-        let response =
-            site.exchange(request, timeout).or_else(|error| failed(format!("there is no response: {error}")))?;
+        let response = site.exchange(request, timeout);
+        self.observed.secrets.extend(&site.secrets());
+        let response = response.or_else(|error| match is_own(&error) {
+            true => not_reachable(error.to_string()),
+            false => failed(format!("there is no response: {error}")),
+        })?;
         let lines: String = response.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         self.note(false, &format!("{}\n{lines}", response.status));
         Ok(response)

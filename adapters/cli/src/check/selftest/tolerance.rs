@@ -143,6 +143,57 @@ fn sessions_are_deleted() {
     assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
 }
 
+#[test]
+fn a_handshake_with_metadata_has_a_result_without_a_type() {
+    let spoil = Spoil::Messages(|request, messages| {
+        let has_meta = request["params"]["_meta"].get("io.modelcontextprotocol/protocolVersion").is_some();
+        if request["method"] == "initialize" && has_meta {
+            let info = json!({"name": "a", "version": "1"});
+            let result = json!({"protocolVersion": "2025-11-25", "capabilities": {}, "serverInfo": info});
+            *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+        }
+    });
+    let findings = judge(Place::Stdio, Profile::Full, spoil);
+    // A warning: the rule is derived.
+    assert_eq!(found(&findings), ["initialize-with-metadata"].into());
+}
+
+/// A server that ends at an unknown notification.
+struct Ends {
+    memory: Memory,
+    has_ended: bool,
+}
+
+impl Program for Ends {
+    fn restart(&mut self) -> io::Result<()> {
+        self.has_ended = false;
+        self.memory.restart()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        self.has_ended |= str::from_utf8(bytes).is_ok_and(|text| text.contains("notifications/mcp-check/unknown"));
+        self.memory.write(bytes)
+    }
+
+    fn read_line(&mut self, timeout: Duration) -> Read {
+        if self.has_ended { Read::End } else { self.memory.read_line(timeout) }
+    }
+
+    fn ends_after_input(&mut self, timeout: Duration) -> bool {
+        self.memory.ends_after_input(timeout)
+    }
+}
+
+#[test]
+fn an_end_is_no_response() {
+    let only = ["notification-response", "modern-notification", "batch-notifications"].map(str::to_owned);
+    let memory = Memory::new(Profile::Full, Spoil::Messages(|_, _| {}));
+    let wire = Wire::Program(Box::new(Ends { memory, has_ended: false }));
+    for finding in judge_wire(wire, TIMEOUT, &only) {
+        assert_eq!((finding.word(), finding.why()), ("not reachable", "the server has ended"), "{finding:?}");
+    }
+}
+
 /// A server that needs a second for the last response of a batch.
 struct Slow(Memory);
 

@@ -35,12 +35,15 @@ const MAX_WAITING: usize = 64;
 /// The most questions of one call.
 const MAX_NAMES: usize = 1024;
 
+/// The answer to a question, or `None` after the end of the call that the question was sent with.
+pub(super) type Answer = OneResult<Option<Result<JsonObject, CallError>>>;
+
 /// A question of a backend that waits for the client.
 pub(super) struct Question {
     /// The name in the `input_required` result of this service.
     pub(super) name: String,
     pub(super) question: InputRequest,
-    pub(super) answer: Arc<OneResult<Result<JsonObject, CallError>>>,
+    pub(super) answer: Arc<Answer>,
 }
 
 /// A request of a client at a backend.
@@ -65,6 +68,8 @@ struct Questions {
     names: BTreeSet<String>,
     /// The number of questions of one round, which the client gets together.
     expected: usize,
+    /// Whether the call has ended.
+    is_over: bool,
 }
 
 impl CallEntry {
@@ -109,15 +114,14 @@ impl CallEntry {
     }
 
     /// Adds a question for the next round. `open` is the number of questions of the backend in this round.
-    pub(super) fn ask(
-        &self,
-        name: Option<String>,
-        open: usize,
-        question: InputRequest,
-    ) -> Option<Arc<OneResult<Result<JsonObject, CallError>>>> {
-        let answer = Arc::new(OneResult::default());
+    pub(super) fn ask(&self, name: Option<String>, open: usize, question: InputRequest) -> Option<Arc<Answer>> {
+        let answer = Arc::new(Answer::default());
         {
             let mut questions = lock(&self.questions);
+            if questions.is_over {
+                answer.provide(None);
+                return Some(answer);
+            }
             if questions.waiting.len() >= MAX_WAITING || questions.names.len() >= MAX_NAMES {
                 return None;
             }
@@ -151,6 +155,16 @@ impl CallEntry {
         open.append(&mut questions.waiting);
         questions.expected = questions.expected.min(open.len()).max(1);
         questions.waiting = open;
+    }
+
+    /// Ends the call. Its questions get no answers.
+    fn end(&self) {
+        let left = {
+            let mut questions = lock(&self.questions);
+            questions.is_over = true;
+            std::mem::take(&mut questions.waiting)
+        };
+        left.iter().for_each(|question| question.answer.provide(None));
     }
 
     /// Records that the backend has withdrawn a question.
@@ -314,6 +328,8 @@ impl Drop for Registered {
             removed
         };
         drop(removed);
+        // After the call is no longer in flight, so that its questions are not sent with it again.
+        self.entry.end();
         self.table.ended.notify_all();
     }
 }

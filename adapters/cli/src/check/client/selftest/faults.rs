@@ -3,7 +3,10 @@
 use serde_json::{Value, json};
 
 use super::client::Profile;
-use crate::check::client::{answers::META, link::HttpRequest};
+use crate::check::{
+    client::{answers::META, link::HttpRequest},
+    wire::header,
+};
 
 /// The transport of a fault.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -291,6 +294,12 @@ const LEGACY: &[Fault] = &[
     }),
     web("http-session", Sessions, |message, request| {
         if message["method"] == "tools/call" {
+            set(request, "Mcp-Session-Id", None);
+        }
+    }),
+    web("http-session", Sessions, |_, request| {
+        // Not the one that resumes a stream.
+        if request.method == "GET" && header(&request.headers, "last-event-id").is_none() {
             set(request, "Mcp-Session-Id", None);
         }
     }),

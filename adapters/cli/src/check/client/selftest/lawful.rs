@@ -5,7 +5,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     Memory, TIMEOUT, Web,
@@ -15,14 +15,15 @@ use super::{
 };
 use crate::check::{
     client::{
-        link::{Arrival, HttpReply, Link},
+        link::{Arrival, HttpReply, HttpRequest, Link},
         run::{reach, run},
-        stage::{Stage, Wait},
+        stage::{Stage, Step, Wait},
     },
     definition::row,
     era::Era,
     run::Finding,
 };
+use crate::record::Origin;
 
 /// A program with two clients at once, each with its own session and the same ids.
 struct Twins {
@@ -224,6 +225,29 @@ fn another_client_may_ping_before_it_has_a_session() {
     for profile in [Profile::Sessions, Profile::Full] {
         tolerated(Place::Http, profile, Spoil::Flag("another client probes"));
     }
+}
+
+#[test]
+fn pings_of_another_client_answer_no_call() {
+    let mut stage = Stage::new(Box::new(Web::new(Profile::Sessions, Spoil::Nothing)), TIMEOUT);
+    stage.begin(&row("", "", &[], Era::Legacy));
+    assert!(stage.open().is_ok());
+    let call = |id: u64| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "echo"}});
+    let send = |stage: &mut Stage, message: &Value, session: Option<String>| {
+        let id = session.map(|id| ("Mcp-Session-Id".to_owned(), id));
+        let (headers, body) = (id.into_iter().collect(), message.to_string().into_bytes());
+        stage.take_request(HttpRequest { exchange: 99, method: "POST".to_owned(), headers, body })
+    };
+    let in_flight = |stage: &Stage| stage.session.judge.as_ref().map(|judge| judge.ledger().count(Origin::Client));
+    let (id, before) = (stage.session.id.clone(), in_flight(&stage));
+    send(&mut stage, &call(4711), id);
+    let ping = json!({"jsonrpc": "2.0", "id": 4711, "method": "ping"});
+    for message in [ping.clone(), json!([ping])] {
+        if let Step::Message(ping) = send(&mut stage, &message, None) {
+            stage.serve(&ping);
+        }
+    }
+    assert_eq!(in_flight(&stage), before.map(|count| count + 1));
 }
 
 #[test]

@@ -232,6 +232,7 @@ impl Web {
     fn probe(&mut self, ping: &Value) {
         let (session, version) = (self.session.take(), self.client.version.take());
         self.push("POST", ping, &[]);
+        self.push("POST", &json!([ping, ping]), &[]);
         self.push("GET", &Value::Null, &[]);
         self.foreign = Some(self.next);
         (self.session, self.client.version) = (session, version);
