@@ -42,10 +42,10 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     pub(crate) parked: Option<Parked>,
-    /// The events that are being dispatched. They stay in order.
+    /// The events that are being dispatched.
     pub(crate) dispatching: Dispatching,
-    /// How many requests were dispatched inline whose response was not polled yet. Until then an earlier deadline does
-    /// not wake the event loop: the poll checks it.
+    /// How many requests were dispatched inline whose response was not polled yet. While there are any, a deadline that
+    /// becomes earlier does not wake the event loop, except at each of these polls.
     pub(crate) inline_dispatchers: u32,
 }
 
@@ -202,12 +202,18 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     }
 
     /// Collects events after a change, and wakes the event loop and the waiters that it concerns.
-    pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
+    pub(crate) fn wake_interested(&self, state: MutexGuard<'_, State<C>>) {
+        self.wake_interested_after(state, false);
+    }
+
+    /// Does what [`wake_interested`](Self::wake_interested) does. `polled` tells that the response of a request that
+    /// was dispatched inline was polled: its deadline counts now, even if other requests are still being dispatched.
+    pub(crate) fn wake_interested_after(&self, mut state: MutexGuard<'_, State<C>>, polled: bool) {
         state.collect();
         let woken = state.binding.woken();
         let State { binding, events, parked, inline_dispatchers, .. } = &mut *state;
         let parked = parked.take_if(|it| {
-            let is_early = || *inline_dispatchers == 0 && self.due(binding) < it.until;
+            let is_early = || (polled || *inline_dispatchers == 0) && self.due(binding) < it.until;
             let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
             wakes || it.is_paused && binding.wants_input(self.now())
         });
@@ -238,6 +244,7 @@ impl Dispatching {
     /// Ends to dispatch an event. Returns whether no other one is being dispatched.
     #[cfg(feature = "http")]
     pub(crate) fn end(&mut self) -> bool {
+        debug_assert_ne!(*self, Self::Nothing, "each end has a beginning");
         *self = match *self {
             Self::Requests(others @ 2..) => Self::Requests(others - 1),
             Self::Nothing | Self::One | Self::Requests(_) => Self::Nothing,

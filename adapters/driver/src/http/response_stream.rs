@@ -84,7 +84,8 @@ impl ResponseStream {
     /// Stops counting the caller as an inline dispatcher, because it may poll the response much later.
     pub(super) fn disconnect(&mut self) {
         if self.is_inline {
-            self.session.wake_interested(self.session.enter(&mut self.is_inline));
+            let (state, polled) = self.session.enter(&mut self.is_inline);
+            self.session.wake_interested_after(state, polled);
         }
     }
 
@@ -140,7 +141,7 @@ impl ResponseStream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
-        let mut state = self.session.enter(&mut self.is_inline);
+        let (mut state, polled) = self.session.enter(&mut self.is_inline);
         let session = &mut state.binding.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
@@ -158,7 +159,7 @@ impl ResponseStream {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
         let before = if output.is_none() { state.binding.wait(self.exchange, cx.waker()) } else { None };
-        self.session.wake_interested(state);
+        self.session.wake_interested_after(state, polled);
         drop(before);
         let (ended, aborted) = last(output.as_ref());
         (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
@@ -174,10 +175,10 @@ const fn last(output: Option<&Output>) -> (bool, bool) {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
-            let mut state = self.session.enter(&mut self.is_inline);
+            let (mut state, polled) = self.session.enter(&mut self.is_inline);
             state.binding.session.handle_disconnect(self.session.now(), self.exchange);
             let waker = state.binding.disconnect(self.exchange);
-            self.session.wake_interested(state);
+            self.session.wake_interested_after(state, polled);
             drop(waker);
         }
     }

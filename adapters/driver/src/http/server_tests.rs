@@ -5,7 +5,7 @@ use std::{
     io, mem,
     pin::{Pin, pin},
     sync::{Arc, Condvar, Mutex},
-    task::{Context, Poll, Waker},
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, Instant},
 };
@@ -28,19 +28,24 @@ use crate::{
 /// How long a thread waits for another one, if that does not come.
 const LIMIT: Duration = Duration::from_secs(20);
 
-/// A runtime that keeps its tasks, and whose timers never fire.
+/// A runtime that keeps its tasks and functions, and whose timers never fire.
 #[derive(Clone, Default)]
-struct Tasks(Arc<Mutex<Vec<Task>>>);
+struct Tasks(Arc<Mutex<Kept>>);
 
-type Task = Pin<Box<dyn Future<Output = ()> + Send>>;
+#[derive(Default)]
+struct Kept {
+    tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
+    /// They never run.
+    functions: Vec<Box<dyn FnOnce() + Send>>,
+}
 
 impl Tasks {
-    /// Polls each task once.
-    fn poll(&self) {
-        let mut tasks = mem::take(&mut *lock(&self.0));
-        let cx = &mut Context::from_waker(Waker::noop());
-        tasks.retain_mut(|task| task.as_mut().poll(cx).is_pending());
-        lock(&self.0).append(&mut tasks);
+    /// Polls each task once, with a waker that raises a count.
+    fn poll(&self, wakes: &Arc<Count>) {
+        let mut tasks = mem::take(&mut lock(&self.0).tasks);
+        let waker = wakes.clone().into();
+        tasks.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+        lock(&self.0).tasks.append(&mut tasks);
     }
 }
 
@@ -53,13 +58,13 @@ impl Runtime for Tasks {
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-        lock(&self.0).push(Box::pin(future));
+        lock(&self.0).tasks.push(Box::pin(future));
     }
 
     fn detach((): ()) {}
 
     fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
-        f();
+        lock(&self.0).functions.push(Box::new(f));
     }
 
     fn timer(&self) -> Never {
@@ -85,6 +90,10 @@ impl Count {
         self.1.notify_all();
     }
 
+    fn get(&self) -> usize {
+        *lock(&self.0)
+    }
+
     /// Waits until the number is at least `wanted`, and returns whether it is.
     fn reaches(&self, wanted: usize) -> bool {
         let waited = self.1.wait_timeout_while(lock(&self.0), LIMIT, |count| *count < wanted);
@@ -92,10 +101,32 @@ impl Count {
     }
 }
 
+impl Wake for Count {
+    fn wake(self: Arc<Self>) {
+        self.raise();
+    }
+}
+
+/// A point that threads reach, and at which they wait until it is opened.
+#[derive(Clone, Default)]
+struct Gate {
+    reached: Arc<Count>,
+    opened: Arc<Count>,
+}
+
+impl Gate {
+    fn pass(&self) -> bool {
+        self.reached.raise();
+        self.opened.reaches(1)
+    }
+}
+
 /// A server with a session.
 struct Site {
     server: HttpServer<Tasks>,
     tasks: Tasks,
+    /// How often its event loop was woken.
+    wakes: Arc<Count>,
     session: String,
 }
 
@@ -104,7 +135,7 @@ impl Site {
         let tasks = Tasks::default();
         let endpoint = EndpointOptions::new(Policy::loopback());
         let server = HttpServer::new(service, endpoint, &DriverOptions::default(), tasks.clone(), None);
-        let mut site = Self { server, tasks, session: String::new() };
+        let mut site = Self { server, tasks, wakes: Arc::default(), session: String::new() };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "client", "version": "1"}});
         let mut begun = site.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
@@ -113,7 +144,7 @@ impl Site {
         while let Poll::Ready(Some(_)) = begun.poll_data(&mut Context::from_waker(Waker::noop())) {}
         let mut ready = site.send(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
         assert!(poll(&mut ready).is_ready());
-        site.tasks.poll();
+        site.poll();
         site
     }
 
@@ -130,8 +161,13 @@ impl Site {
         self.server.open(request, None).expect("it is accepted")
     }
 
-    fn call(&self, id: u32) -> ResponseStream {
-        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "tool"}}))
+    fn call(&self, id: u32, tool: &str) -> ResponseStream {
+        self.send(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}}))
+    }
+
+    /// Polls the tasks until they change nothing any more: the event loop, and handlers that it continues.
+    fn poll(&self) {
+        (0..4).for_each(|_| self.tasks.poll(&self.wakes));
     }
 }
 
@@ -140,37 +176,45 @@ fn poll(response: &mut ResponseStream) -> Poll<http::response::Parts> {
     head.poll(&mut Context::from_waker(Waker::noop()))
 }
 
-/// Each of two requests is dispatched only if the other one is at the same time.
-#[test]
-fn requests_of_a_session_are_dispatched_at_once() {
-    let dispatched = Arc::<Count>::default();
-    let count = dispatched.clone();
-    let visible = move |_: CatalogItem<'_>, _: &RequestInfo| {
-        count.raise();
-        count.reaches(2)
-    };
-    let service = Service::builder("x", "1").visible(visible).tool(Tool::new_async("tool", async || "x"));
-    let site = Site::new(&service.build().expect("a service"));
-    let answered = thread::scope(|scope| {
-        let threads = [1, 2].map(|id| {
-            let site = &site;
-            scope.spawn(move || poll(&mut site.call(id)).is_ready())
-        });
-        threads.map(|thread| thread.join().expect("no panic"))
-    });
-    assert_eq!((answered, *lock(&dispatched.0)), ([true; 2], 2));
+/// Returns a predicate that waits at a gate while a tool of this name is dispatched.
+fn visible<const N: usize>(
+    gates: [(&'static str, &Gate); N],
+) -> impl Fn(CatalogItem<'_>, &RequestInfo) -> bool + use<N> {
+    let gates = gates.map(|(name, gate)| (name, gate.clone()));
+    move |item, _| gates.iter().filter(|(name, _)| *name == item.name()).all(|(_, gate)| gate.pass())
 }
 
-/// A notification that arrives while a request is dispatched, such as its cancellation, is handled after the request.
 #[test]
-fn cancellation_during_dispatch_reaches_the_handler() {
-    let [dispatching, cancelled, stopped] = <[Arc<Count>; 3]>::default();
-    let (entered, sent, seen) = (dispatching.clone(), cancelled.clone(), stopped.clone());
-    let visible = move |_: CatalogItem<'_>, _: &RequestInfo| {
-        entered.raise();
-        sent.reaches(1)
-    };
-    let tool = Tool::new_async("tool", move |context: HandlerContext| {
+fn requests_of_a_session_are_dispatched_at_once() {
+    let [first, second] = <[Gate; 2]>::default();
+    let service = Service::builder("x", "1").visible(visible([("first", &first), ("second", &second)]));
+    let service = service.tool(Tool::new_async("first", async || "x")).tool(Tool::new_async("second", async || "x"));
+    let site = Site::new(&service.build().expect("a service"));
+    thread::scope(|scope| {
+        let calls = [(1, "first"), (2, "second")];
+        let calls = calls.map(|(id, tool)| {
+            scope.spawn({
+                let site = &site;
+                move || poll(&mut site.call(id, tool)).is_ready()
+            })
+        });
+        let dispatched = [&first, &second].map(|gate| gate.reached.reaches(1));
+        [&first, &second].into_iter().for_each(|gate| gate.opened.raise());
+        assert_eq!(dispatched, [true; 2]);
+        assert_eq!(calls.map(|call| call.join().expect("no panic")), [true; 2], "they are answered");
+    });
+}
+
+/// A notification that arrives while requests are dispatched, such as a cancellation, is handled after all of them, and
+/// requests that arrive after it are dispatched after it.
+#[test]
+fn cancellations_wait_for_requests_before_them_only() {
+    let [cancelled, other, later, running] = <[Gate; 4]>::default();
+    let stopped = Arc::<Count>::default();
+    let (seen, run) = (stopped.clone(), running.clone());
+    let service =
+        Service::builder("x", "1").visible(visible([("first", &cancelled), ("second", &other), ("third", &later)]));
+    let first = Tool::new_async("first", move |context: HandlerContext| {
         let seen = seen.clone();
         async move {
             context.cancelled().await;
@@ -178,18 +222,56 @@ fn cancellation_during_dispatch_reaches_the_handler() {
             "x"
         }
     });
-    let site = Site::new(&Service::builder("x", "1").visible(visible).tool(tool).build().expect("a service"));
+    // It blocks the thread that polls it, after its dispatch.
+    let second = Tool::new_async("second", move || {
+        let run = run.clone();
+        async move { if run.pass() { "x" } else { "y" } }
+    });
+    let service = service.tool(first).tool(second).tool(Tool::new_async("third", async || "x"));
+    let site = Site::new(&service.build().expect("a service"));
+    later.opened.raise();
     thread::scope(|scope| {
-        let called = scope.spawn(|| site.call(1));
-        assert!(dispatching.reaches(1));
+        let calls = [(1, "first"), (2, "second")];
+        let [first, second] = calls.map(|(id, tool)| {
+            scope.spawn({
+                let site = &site;
+                move || site.call(id, tool)
+            })
+        });
+        assert!(cancelled.reached.reaches(1) && other.reached.reaches(1));
         let params = json!({"requestId": 1});
         let sent = site.send(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
-        assert_eq!(*lock(&stopped.0), 0);
-        cancelled.raise();
-        let called = called.join().expect("no panic");
-        // The event loop handles the notification, and starts the task of the handler, which then ends.
-        (0..3).for_each(|_| site.tasks.poll());
-        assert_eq!(*lock(&stopped.0), 1);
-        drop((called, sent));
+        let third = site.call(3, "third");
+        cancelled.opened.raise();
+        let first = first.join().expect("no panic");
+        site.poll();
+        assert_eq!((stopped.get(), later.reached.get()), (0, 0), "the second request is still being dispatched");
+        let before = site.wakes.get();
+        other.opened.raise();
+        assert!(running.reached.reaches(1));
+        assert_eq!(site.wakes.get(), before + 1, "the event loop can go on while the second handler runs");
+        site.poll();
+        assert_eq!((stopped.get(), later.reached.get()), (1, 1));
+        running.opened.raise();
+        drop((first, second.join().expect("no panic"), third, sent));
+    });
+}
+
+/// The event loop learns the deadline of a request when its response is polled, also while another one is dispatched.
+#[test]
+fn deadlines_count_while_another_request_is_dispatched() {
+    let slow = Gate::default();
+    let service = Service::builder("x", "1").visible(visible([("slow", &slow)])).reply_timeout(Duration::from_secs(1));
+    let service = service.tool(Tool::new_async("slow", async || "x")).tool(Tool::new("function", || "x"));
+    let site = Site::new(&service.build().expect("a service"));
+    thread::scope(|scope| {
+        let first = scope.spawn(|| site.call(1, "slow"));
+        assert!(slow.reached.reaches(1));
+        let before = site.wakes.get();
+        let second = site.call(2, "function");
+        let woken = site.wakes.get() - before;
+        slow.opened.raise();
+        drop((first.join().expect("no panic"), second));
+        assert_eq!(woken, 1);
     });
 }

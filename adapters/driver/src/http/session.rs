@@ -99,12 +99,13 @@ impl HttpSession {
 }
 
 impl SharedSession {
-    /// Locks the state, and stops counting a caller that dispatched inline. The caller passes the guard to
-    /// [`wake_interested`](Self::wake_interested).
-    pub(super) fn enter(&self, is_inline: &mut bool) -> MutexGuard<'_, State<HttpSession>> {
+    /// Locks the state, and stops counting a caller that dispatched inline. The caller passes the guard, and whether it
+    /// was counted, to [`wake_interested_after`](Self::wake_interested_after).
+    pub(super) fn enter(&self, is_inline: &mut bool) -> (MutexGuard<'_, State<HttpSession>>, bool) {
         let mut state = lock(&self.state);
-        state.inline_dispatchers -= u32::from(mem::take(is_inline));
-        state
+        let was_inline = mem::take(is_inline);
+        state.inline_dispatchers -= u32::from(was_inline);
+        (state, was_inline)
     }
 }
 
