@@ -1,19 +1,30 @@
 // A proxy between the page and the server, on the origin of the page. It counts what it sees, and cuts streams.
 //
 // - `/proxy/mcp` passes everything on.
+// - `/moved/mcp` redirects there.
 // - `/cut/mcp` cuts one stream: the response of the first call of a tool that reports progress, after its first
-//   notification, or the first subscription, after the server has acknowledged it.
+//   notification, or the first subscription, after the server has acknowledged it. It passes nothing on after that, and
+//   the connection ends when the page tells that this message has arrived.
 
 import http from 'node:http'
 
 export const counters = { cancelled: 0, aborted: 0, cut: 0, resumed: 0, listened: 0 }
 
-// The streams that were cut already. Each client has its own connection, so the scenarios set this back.
+// How many streams are still to be cut, and the response that is.
 let cutsLeft = 0
+let held
 
+// Begins a scenario.
 export function allowCut() {
   cutsLeft = 1
+  held = undefined
   counters.listened = 0
+}
+
+// Ends the connection of the stream that is cut.
+export function cut() {
+  held?.destroy()
+  held = undefined
 }
 
 async function read(stream) {
@@ -38,18 +49,21 @@ export async function pass(request, response, target, cutting) {
       upstream.destroy()
     }
   })
-  upstream.on('error', () => response.destroy())
+  upstream.on('error', () => {
+    if (held !== response) response.destroy()
+  })
   upstream.on('response', (answer) => {
     response.writeHead(answer.statusCode, answer.headers)
-    answer.on('error', () => response.destroy())
+    answer.on('error', () => {
+      if (held !== response) response.destroy()
+    })
     answer.on('end', () => response.end())
     answer.on('data', (chunk) => {
       response.write(chunk)
       if (cuts && cutsLeft > 0 && chunk.includes('"method"')) {
         cutsLeft -= 1
         counters.cut += 1
-        // After the bytes before the cut have left.
-        setTimeout(() => response.destroy(), 20)
+        held = response
         upstream.destroy()
       }
     })

@@ -9,12 +9,15 @@ import { spawn } from 'node:child_process'
 import { readFileSync, writeFileSync } from 'node:fs'
 import http from 'node:http'
 import { join } from 'node:path'
+import { pathToFileURL } from 'node:url'
 
 import { Browser } from './browser.mjs'
-import { allowCut, counters, pass } from './proxy.mjs'
+import { allowCut, counters, cut, pass } from './proxy.mjs'
+import { inWorker } from './worker.mjs'
 
 const [folder, program] = process.argv.slice(2)
 const TYPES = { html: 'text/html', js: 'text/javascript', wasm: 'application/wasm' }
+const NAMES = ['list', 'call', 'progress', 'cancel', 'timeout', 'elicitation', 'resume', 'refused', 'redirected']
 const results = []
 
 function note(name, ok, seen) {
@@ -44,6 +47,11 @@ async function startSite(target) {
   const site = http.createServer((request, response) => {
     const path = request.url.split('?')[0]
     if (path === '/proxy/mcp' || path === '/cut/mcp') return void pass(request, response, target, path === '/cut/mcp')
+    if (path === '/moved/mcp') return void response.writeHead(307, { location: '/proxy/mcp' }).end()
+    if (path === '/arrived') {
+      cut()
+      return void response.end()
+    }
     if (path === '/counters') return void response.end(JSON.stringify(counters))
     const file = path === '/' ? 'index.html' : path.slice(1)
     if (!/^[a-z_]+\.[a-z]+$/.test(file)) return void response.writeHead(404).end()
@@ -69,18 +77,20 @@ async function fillIn(browser) {
   await browser.evaluate(`document.getElementById('name').value = 'Grace'; document.querySelector('#form button').click()`)
 }
 
-async function inBrowser(server) {
-  const site = await startSite(server)
-  const origin = `http://127.0.0.1:${site.address().port}`
+async function inBrowser(server, origin) {
   const browser = await Browser.start(process.env.CHROMIUM ?? 'chromium')
   try {
     await browser.open(origin)
     await until(browser, 'window.ready === true')
     await browser.evaluate(`document.getElementById('server').textContent = ${JSON.stringify(`Page: ${origin}, server: ${server.href}`)}`)
-    const closed = 'http://127.0.0.1:9/mcp'
-    const urls = { cancel: `${origin}/proxy/mcp`, resume: `${origin}/cut/mcp`, refused: closed }
+    const urls = {
+      cancel: `${origin}/proxy/mcp`,
+      resume: `${origin}/cut/mcp`,
+      refused: 'http://127.0.0.1:9/mcp',
+      redirected: `${origin}/moved/mcp`,
+    }
     for (const era of ['legacy', 'modern']) {
-      for (const name of ['list', 'call', 'progress', 'cancel', 'timeout', 'elicitation', 'resume', 'refused']) {
+      for (const name of NAMES) {
         allowCut()
         const url = urls[name] ?? server.href
         const run = browser.evaluate(`run(${JSON.stringify(name)}, ${JSON.stringify(url)}, ${JSON.stringify(era)})`)
@@ -96,16 +106,36 @@ async function inBrowser(server) {
     note('page, console', panics.length === 0, panics.length === 0 ? 'no panic' : panics.join('\n'))
   } finally {
     await browser.close()
-    site.closeAllConnections()
-    site.close()
+  }
+}
+
+// Runs the client in Node.js, whose `fetch` returns redirects.
+async function inNode(server, origin) {
+  Object.assign(globalThis, { counter: () => 0, ask: () => '', arrived: () => {} })
+  const page = await import(pathToFileURL(join(folder, 'page.js')))
+  await page.default({ module_or_path: readFileSync(join(folder, 'page_bg.wasm')) })
+  for (const era of ['legacy', 'modern']) {
+    for (const [name, url] of [['list', server.href], ['progress', server.href], ['list', `${origin}/moved/mcp`]]) {
+      const where = url === server.href ? name : `${name} behind a redirect`
+      await page.scenario(name, url, era).then(
+        (seen) => note(`Node.js, ${era}, ${where}`, true, seen),
+        (error) => note(`Node.js, ${era}, ${where}`, false, error),
+      )
+    }
   }
 }
 
 const { child, address } = await startServer()
+const site = await startSite(address)
 try {
-  await inBrowser(address)
+  const origin = `http://127.0.0.1:${site.address().port}`
+  await inBrowser(address, origin)
+  await inNode(address, origin)
+  await inWorker(folder, note)
 } finally {
   child.kill()
+  site.closeAllConnections()
+  site.close()
 }
 const failed = results.filter((ok) => !ok).length
 console.log(`\n${results.length - failed} passed, ${failed} failed`)

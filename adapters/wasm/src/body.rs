@@ -17,6 +17,8 @@ use crate::js::error_text;
 
 /// The body of a received request or response. Dropping it before its end cancels it.
 pub(crate) struct InboundBody {
+    /// The bytes of a body that was received as a whole.
+    whole: Option<Vec<u8>>,
     /// The reader, until the body has ended.
     reader: Option<ReadableStreamDefaultReader>,
     /// The read in progress.
@@ -31,12 +33,17 @@ impl InboundBody {
     /// Creates the body of a message that has this stream, or none.
     pub(crate) fn new(stream: Option<ReadableStream>) -> Self {
         let reader = stream.map(|stream| stream.get_reader().unchecked_into());
-        Self { reader, read: None }
+        Self { whole: None, reader, read: None }
+    }
+
+    /// Creates the body of a message that was received as a whole.
+    pub(crate) const fn whole(bytes: Vec<u8>) -> Self {
+        Self { whole: Some(bytes), reader: None, read: None }
     }
 
     /// Returns the next bytes, or `None` at the end.
     pub(crate) fn poll_chunk(&mut self, cx: &mut Context<'_>) -> Poll<Option<Result<Vec<u8>, BrokenBody>>> {
-        let Some(reader) = &self.reader else { return Poll::Ready(None) };
+        let Some(reader) = &self.reader else { return Poll::Ready(self.whole.take().map(Ok)) };
         let read = self.read.get_or_insert_with(|| JsFuture::from(reader.read()));
         let result = ready!(Pin::new(read).poll(cx));
         self.read = None;
@@ -76,7 +83,7 @@ impl http_body::Body for InboundBody {
     }
 
     fn is_end_stream(&self) -> bool {
-        self.reader.is_none()
+        self.reader.is_none() && self.whole.is_none()
     }
 }
 

@@ -26,12 +26,16 @@ use wasm_bindgen::prelude::*;
 #[wasm_bindgen]
 extern "C" {
     /// Shows a form of the page with this message, and returns the name that its user enters.
-    #[wasm_bindgen(js_namespace = window, catch)]
+    #[wasm_bindgen(js_namespace = globalThis, catch)]
     async fn ask(message: &str) -> Result<JsValue, JsValue>;
 
     /// Returns a counter of the proxy of this page.
-    #[wasm_bindgen(js_namespace = window, catch)]
+    #[wasm_bindgen(js_namespace = globalThis, catch)]
     async fn counter(name: &str) -> Result<JsValue, JsValue>;
+
+    /// Tells the proxy of this page that a message has arrived on a stream that it will cut.
+    #[wasm_bindgen(js_namespace = globalThis)]
+    fn arrived();
 }
 
 /// Runs a scenario against the server at an address, in the era `legacy` or `modern`. Returns what it has seen.
@@ -46,7 +50,8 @@ pub async fn scenario(name: String, url: String, era: String) -> Result<String, 
         "timeout" => run.timeout().await,
         "elicitation" => run.elicitation().await,
         "resume" => run.resume().await,
-        "refused" => run.refused().await,
+        "refused" => run.refused("Failed to fetch").await,
+        "redirected" => run.refused("a browser does not tell where").await,
         _ => Err(format!("there is no scenario {name}").into()),
     };
     seen.map_err(|error| js_sys::Error::new(&error.to_string()).into())
@@ -175,7 +180,11 @@ impl Run {
         let client = self.client().await?;
         let mut seen = 0;
         let call = client.call_tool("test_tool_with_progress", json!({}))?;
-        let result = call.await_with(|_| seen += 1).await?;
+        let on_progress = |_| {
+            seen += 1;
+            arrived();
+        };
+        let result = call.await_with(on_progress).await?;
         text(&result)?;
         let (cuts, resumptions) = (count("cut").await? - cut, count("resumed").await? - resumed);
         if (seen, cuts) != (3, 1) || resumptions == 0 {
@@ -195,6 +204,7 @@ impl Run {
         let client = self.connect(&host.build()).await?;
         let filter = SubscriptionFilter { tools_list_changed: Some(true), ..SubscriptionFilter::default() };
         let subscription = client.listen(filter)?.await?;
+        arrived();
         for _ in 0..100 {
             // The tool adds or removes another tool each time.
             text(&client.call_tool("test_trigger_tool_change", json!({}))?.await?)?;
@@ -214,11 +224,11 @@ impl Run {
         Err(format!("no change was seen: {:?}", subscription.error()).into())
     }
 
-    /// No server answers at this address.
-    async fn refused(&self) -> Seen {
+    /// The client cannot connect, for this reason.
+    async fn refused(&self, reason: &str) -> Seen {
         match self.client().await {
-            Ok(_) => Err("there is a server".into()),
-            Err(error) => Ok(error.to_string()),
+            Err(error) if error.to_string().contains(reason) => Ok(error.to_string()),
+            result => Err(format!("{result:?}").into()),
         }
     }
 }
