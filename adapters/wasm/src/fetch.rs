@@ -25,13 +25,13 @@ use crate::{
 pub struct Fetch {
     /// The function, if it is not the global one.
     function: Option<SendWrapper<Function>>,
-    credentials: Option<Credentials>,
+    credentials: Option<CredentialsMode>,
 }
 
 /// Which requests of a page have its cookies and the other credentials of its browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
-pub enum Credentials {
+pub enum CredentialsMode {
     /// None.
     Omit,
     /// Those to the origin of the page.
@@ -54,9 +54,9 @@ impl Fetch {
     }
 
     /// Sets which requests have the credentials of the browser. Default: the choice of the host, which for browsers is
-    /// [`SameOrigin`](Credentials::SameOrigin).
+    /// [`SameOrigin`](CredentialsMode::SameOrigin).
     #[must_use]
-    pub const fn credentials(mut self, credentials: Credentials) -> Self {
+    pub const fn credentials(mut self, credentials: CredentialsMode) -> Self {
         self.credentials = Some(credentials);
         self
     }
@@ -77,9 +77,9 @@ impl Fetch {
         }
         if let Some(credentials) = self.credentials {
             init.set_credentials(match credentials {
-                Credentials::Omit => RequestCredentials::Omit,
-                Credentials::SameOrigin => RequestCredentials::SameOrigin,
-                Credentials::Include => RequestCredentials::Include,
+                CredentialsMode::Omit => RequestCredentials::Omit,
+                CredentialsMode::SameOrigin => RequestCredentials::SameOrigin,
+                CredentialsMode::Include => RequestCredentials::Include,
             });
         }
         let fetch = match &self.function {

@@ -72,10 +72,8 @@ mod timer;
 
 pub use connector::{Client, Connector, connect};
 pub use endpoint::Endpoint;
-pub use fetch::{Credentials, Fetch};
+pub use fetch::{CredentialsMode, Fetch};
 pub use runtime::Wasm;
-pub use task::Task;
-pub use timer::{Timeout, TimeoutTimer};
 
 pub use mcp_driver::{
     Disconnected, DriverOptions, Error, Handle,
