@@ -18,6 +18,9 @@ import { inWorker } from './worker.mjs'
 const [folder, program] = process.argv.slice(2)
 const TYPES = { html: 'text/html', js: 'text/javascript', wasm: 'application/wasm' }
 const NAMES = ['list', 'call', 'progress', 'cancel', 'timeout', 'elicitation', 'resume', 'refused', 'redirected']
+// Those that need no proxy.
+const LOCAL = ['list', 'call', 'progress', 'timeout', 'elicitation']
+const ERAS = ['legacy', 'modern']
 const results = []
 
 function note(name, ok, seen) {
@@ -89,16 +92,27 @@ async function inBrowser(server, origin) {
       refused: 'http://127.0.0.1:9/mcp',
       redirected: `${origin}/moved/mcp`,
     }
-    for (const era of ['legacy', 'modern']) {
-      for (const name of NAMES) {
-        allowCut()
-        const url = urls[name] ?? server.href
-        const run = browser.evaluate(`run(${JSON.stringify(name)}, ${JSON.stringify(url)}, ${JSON.stringify(era)})`)
-        const user = name === 'elicitation' ? fillIn(browser) : undefined
-        const late = new Promise((resolve) => setTimeout(resolve, 60_000, { ok: false, seen: 'no result in a minute' }).unref())
-        const { ok, seen } = await Promise.race([run, late])
-        await user?.catch((error) => note(`${era} form`, false, error))
-        note(`page, ${era}, ${name}`, ok, seen)
+    const attempt = async (where, name, url, era) => {
+      allowCut()
+      const run = browser.evaluate(`run(...${JSON.stringify([where, name, url, era])})`)
+      const user = name === 'elicitation' && !where.startsWith('worker') ? fillIn(browser) : undefined
+      const late = new Promise((resolve) => {
+        setTimeout(resolve, 60_000, { ok: false, seen: 'no result in a minute' }).unref()
+      })
+      const { ok, seen } = await Promise.race([run, late])
+      await user?.catch((error) => note(`${era} form`, false, error))
+      note(`${where}, ${era}, ${name}`, ok, seen)
+    }
+    for (const era of ERAS) {
+      for (const name of NAMES) await attempt('page', name, urls[name] ?? server.href, era)
+    }
+    for (const era of ERAS) {
+      for (const name of LOCAL) await attempt('worker', name, server.href, era)
+    }
+    await browser.evaluate('startServer()')
+    for (const where of ['page to service worker', 'worker to service worker']) {
+      for (const era of ERAS) {
+        for (const name of LOCAL) await attempt(where, name, `${origin}/mcp`, era)
       }
     }
     if (process.env.SCREENSHOT) writeFileSync(process.env.SCREENSHOT, await browser.screenshot())
@@ -114,7 +128,7 @@ async function inNode(server, origin) {
   Object.assign(globalThis, { counter: () => 0, ask: () => '', arrived: () => {} })
   const page = await import(pathToFileURL(join(folder, 'page.js')))
   await page.default({ module_or_path: readFileSync(join(folder, 'page_bg.wasm')) })
-  for (const era of ['legacy', 'modern']) {
+  for (const era of ERAS) {
     for (const [name, url] of [['list', server.href], ['progress', server.href], ['list', `${origin}/moved/mcp`]]) {
       const where = url === server.href ? name : `${name} behind a redirect`
       await page.scenario(name, url, era).then(

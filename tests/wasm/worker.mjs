@@ -34,7 +34,7 @@ async function startHost(worker) {
       signal: left.signal,
     })
     try {
-      const response = await worker.fetch(request)
+      const response = await worker.respond(request)
       outgoing.writeHead(response.status, Object.fromEntries(response.headers))
       outgoing.flushHeaders()
       for await (const chunk of response.body ?? []) outgoing.write(chunk)
@@ -96,7 +96,7 @@ async function clients(url) {
 const scenarios = {
   async list({ client }) {
     const { tools } = await client.listTools()
-    equal(tools.map((tool) => tool.name).sort(), ['ask', 'count', 'greet', 'large', 'reconnect', 'slow'])
+    equal([tools.length, tools.find((tool) => tool.name === 'greet')?.description], [6, 'Greets a person'])
     const { contents } = await client.readResource({ uri: 'worker://about' })
     equal(contents[0].text, 'a worker')
     return `${tools.length} tools, 1 resource`
@@ -108,12 +108,12 @@ const scenarios = {
   },
   async progress({ call }) {
     const seen = []
-    const result = await call({ name: 'count', arguments: {} }, { onprogress: (it) => seen.push(it.progress) })
+    const result = await call({ name: 'test_tool_with_progress', arguments: {} }, { onprogress: (it) => seen.push(it.progress) })
     equal([text(result), ...seen], ['counted', 0, 50, 100])
     return seen.join(', ')
   },
   async elicitation({ call }) {
-    const said = text(await call({ name: 'ask', arguments: {} }))
+    const said = text(await call({ name: 'test_input_required_result_elicitation', arguments: {} }))
     equal(said, 'Hello, Grace!')
     return said
   },
@@ -121,7 +121,7 @@ const scenarios = {
     const before = worker.cancelled()
     const abort = new AbortController()
     setTimeout(() => abort.abort(), 200)
-    const result = await call({ name: 'slow', arguments: {} }, { signal: abort.signal }).catch((error) => error)
+    const result = await call({ name: 'test_slow', arguments: { ms: 60_000 } }, { signal: abort.signal }).catch((error) => error)
     if (!(result instanceof Error)) throw new Error('it was not cancelled')
     await until(() => worker.cancelled() === before + 1)
     return 'the handler has ended'
@@ -163,8 +163,8 @@ const META = {
 }
 
 // A request of 2026-07-28 that calls a tool.
-function callOf(name, more = {}, url = 'http://worker.example/mcp') {
-  const params = { name, arguments: {}, _meta: { ...META, ...more } }
+function callOf(name, args, more = {}, url = 'http://worker.example/mcp') {
+  const params = { name, arguments: args, _meta: { ...META, ...more } }
   return [url, {
     method: 'POST',
     headers: {
@@ -182,7 +182,7 @@ function callOf(name, more = {}, url = 'http://worker.example/mcp') {
 const raw = {
   async 'cancelled stream'(worker) {
     const before = worker.cancelled()
-    const response = await worker.fetch(new Request(...callOf('slow', { progressToken: 1 })))
+    const response = await worker.respond(new Request(...callOf('test_slow', { ms: 60_000 }, { progressToken: 1 })))
     equal([response.status, response.headers.get('content-type')], [200, 'text/event-stream'])
     const reader = response.body.getReader()
     const { value } = await reader.read()
@@ -195,24 +195,24 @@ const raw = {
     const before = worker.cancelled()
     const abort = new AbortController()
     setTimeout(() => abort.abort(), 100)
-    const [url, init] = callOf('slow')
-    const error = await worker.fetch(new Request(url, { ...init, signal: abort.signal })).catch((error) => error)
+    const [url, init] = callOf('test_slow', { ms: 60_000 })
+    const error = await worker.respond(new Request(url, { ...init, signal: abort.signal })).catch((error) => error)
     equal(error.name, 'AbortError')
     await until(() => worker.cancelled() === before + 1)
     return 'the handler has ended'
   },
   async 'other host'(worker) {
-    const response = await worker.fetch(new Request(...callOf('greet', {}, 'http://evil.example/mcp')))
+    const response = await worker.respond(new Request(...callOf('greet', { name: 'Ada' }, {}, 'http://evil.example/mcp')))
     equal(response.status, 403)
     return '403'
   },
   async 'other path'(worker) {
-    const response = await worker.fetch(new Request(...callOf('greet', {}, 'http://worker.example/other')))
+    const response = await worker.respond(new Request(...callOf('greet', { name: 'Ada' }, {}, 'http://worker.example/other')))
     equal(response.status, 404)
     return '404'
   },
   async 'preflight request'(worker) {
-    const ask = (origin) => worker.fetch(new Request('http://worker.example/mcp', {
+    const ask = (origin) => worker.respond(new Request('http://worker.example/mcp', {
       method: 'OPTIONS',
       headers: { origin, 'access-control-request-method': 'POST' },
     }))
@@ -225,20 +225,19 @@ const raw = {
   },
   async 'body as a whole'(worker) {
     // As in browsers whose requests have no stream of their body.
-    const [url, init] = callOf('large')
-    init.body = init.body.replace('"arguments":{}', '"arguments":{"size":3}')
+    const [url, init] = callOf('large', { size: 3 })
     const request = new Request(url, init)
     const { method, headers, signal } = request
     const buffer = await request.arrayBuffer()
     const like = { url, method, headers, signal, arrayBuffer: async () => buffer }
-    const response = await worker.fetch(like)
+    const response = await worker.respond(like)
     equal([response.status, (await response.json()).result.content[0].text], [200, 'xxx'])
     return 'the response'
   },
   async 'broken body'(worker) {
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error('lost')) })
-    const [url, init] = callOf('greet')
-    const response = await worker.fetch(new Request(url, { ...init, body, duplex: 'half' }))
+    const [url, init] = callOf('greet', { name: 'Ada' })
+    const response = await worker.respond(new Request(url, { ...init, body, duplex: 'half' }))
     equal(response.status, 400)
     return '400'
   },
@@ -262,20 +261,20 @@ export async function inWorker(folder, note) {
     const url = `http://127.0.0.1:${host.address().port}/mcp`
     for (const [name, connect, hasSession] of await clients(url)) {
       let connected
-      await attempt(`worker, ${name}, connect`, async () => {
+      await attempt(`server in Node.js, ${name}, connect`, async () => {
         connected = await connect()
         return connected.client.getServerVersion().name
       })
       if (!connected) continue
       for (const [scenario, run] of Object.entries({ ...scenarios, ...(hasSession ? inSessions : {}) })) {
-        await attempt(`worker, ${name}, ${scenario}`, () => run(connected, worker))
+        await attempt(`server in Node.js, ${name}, ${scenario}`, () => run(connected, worker))
       }
       await connected.client.close()
     }
-    for (const [name, run] of Object.entries(raw)) await attempt(`worker, ${name}`, () => run(worker))
-    await attempt('worker, close', async () => {
+    for (const [name, run] of Object.entries(raw)) await attempt(`server in Node.js, ${name}`, () => run(worker))
+    await attempt('server in Node.js, close', async () => {
       await worker.close()
-      const response = await worker.fetch(new Request(...callOf('greet')))
+      const response = await worker.respond(new Request(...callOf('greet', { name: 'Ada' })))
       equal(response.status, 503)
       return 'further requests get 503'
     })

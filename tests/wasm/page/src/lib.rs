@@ -85,7 +85,7 @@ impl Run {
         let client = self.client().await?;
         let tools = client.all_tools().try_collect().await?;
         let version = client.version().ok_or("no revision")?;
-        if !tools.iter().any(|tool| tool.name == "test_simple_text") {
+        if !tools.iter().any(|tool| tool.name == "greet") {
             return Err("the tool is missing".into());
         }
         client.close().await.into_result()?;

@@ -1,4 +1,5 @@
-//! A server as a `fetch` handler: the function `fetch` takes each request, whatever host it comes from.
+//! A server as a `fetch` handler: the function `respond` takes each request, whatever host it comes from. Some tools have
+//! the names of those of `everything`, so that a page can use either server.
 
 use std::{
     cell::OnceCell,
@@ -35,9 +36,15 @@ struct Size {
     size: usize,
 }
 
+#[derive(Deserialize, JsonSchema)]
+struct Wait {
+    /// The duration in milliseconds.
+    ms: u32,
+}
+
 /// Responds to a request.
 #[wasm_bindgen]
-pub async fn fetch(request: Request) -> Result<Response, JsValue> {
+pub async fn respond(request: Request) -> Result<Response, JsValue> {
     endpoint()?.fetch(&request).await
 }
 
@@ -78,15 +85,18 @@ fn service() -> Result<Service, mcp_wasm::mcp_service::RegisterError> {
     Service::builder("worker", env!("CARGO_PKG_VERSION"))
         .tool(Tool::new("greet", |name: Name| format!("Hello, {}!", name.name)).description("Greets a person"))
         .tool(Tool::new("large", |size: Size| "x".repeat(size.size)).description("Answers with a long text"))
-        .tool(Tool::new_async("count", count).description("Reports progress three times"))
-        .tool(Tool::new_async("ask", ask).description("Asks the user for a name"))
-        .tool(Tool::new_async("slow", slow).description("Takes a minute, unless it is cancelled"))
+        .tool(Tool::new_async("test_tool_with_progress", with_progress).description("Reports progress three times"))
+        .tool(
+            Tool::new_async("test_input_required_result_elicitation", elicitation)
+                .description("Requests a name from the user"),
+        )
+        .tool(Tool::new_async("test_slow", slow).description("Takes its time, unless it is cancelled"))
         .tool(Tool::new_async("reconnect", reconnect).description("Ends the stream before it answers"))
         .resource(Resource::new("worker://about", "about", || "a worker"))
         .build()
 }
 
-async fn count(context: Context) -> Result<&'static str, Failure> {
+async fn with_progress(context: Context) -> Result<&'static str, Failure> {
     for progress in [0.0, 50.0, 100.0] {
         context.progress(progress, Some(100.0), None).await?;
         context.sleep(Duration::from_millis(30)).await?;
@@ -94,7 +104,7 @@ async fn count(context: Context) -> Result<&'static str, Failure> {
     Ok("counted")
 }
 
-async fn ask(context: Context) -> Result<String, Failure> {
+async fn elicitation(context: Context) -> Result<String, Failure> {
     let schema = r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}"#;
     let schema: ElicitSchema = serde_json::from_str(schema)?;
     let answer = context.elicit("What is your name?", schema).await?;
@@ -104,9 +114,9 @@ async fn ask(context: Context) -> Result<String, Failure> {
     Ok(format!("Hello, {name}!"))
 }
 
-async fn slow(context: Context) -> Result<&'static str, Failure> {
+async fn slow(wait: Wait, context: Context) -> Result<&'static str, Failure> {
     context.progress(0.0, None, None).await?;
-    let slept = context.sleep(Duration::from_secs(60)).await;
+    let slept = context.sleep(Duration::from_millis(wait.ms.into())).await;
     if slept.is_err() {
         CANCELLED.fetch_add(1, Ordering::Relaxed);
     }
