@@ -40,8 +40,9 @@
 //!
 //! Requests of 2026-07-28 have no session, so any instance of a worker can respond to them. Sessions of earlier
 //! revisions, streams to resume, and tasks are in the memory of one instance: a platform that starts several has to
-//! route the requests of a session to the same one. To serve 2026-07-28 only, set the
-//! [revisions](mcp_service::ServiceBuilder::versions) of the service.
+//! route the requests of a session to the same one. A platform that ends timers and promises with the request that
+//! created them, as Cloudflare Workers do, supports neither sessions nor tasks. There, set the
+//! [revisions](mcp_service::ServiceBuilder::versions) of the service to 2026-07-28.
 //!
 //! # One thread
 //!
@@ -79,6 +80,9 @@ pub use mcp_driver::{
     Disconnected, DriverOptions, Error, Handle,
     http::{AuthProvider, Bearer, HttpClient, Refusal, ResponseHandler},
 };
+/// The time of day of the host, for [`Endpoint::timestamp`].
+pub use mcp_service::driver_api::SystemTime;
+
 pub use mcp_proto::http::{
     Caller, Limits, Policy, Principal,
     client::ClientOptions,
