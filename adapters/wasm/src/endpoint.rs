@@ -10,7 +10,7 @@ use std::{
 };
 
 use http::{HeaderValue, Uri, header, uri::PathAndQuery};
-use js_sys::{Array, Function, Promise, Reflect, Uint8Array};
+use js_sys::{Array, Reflect, Uint8Array};
 use mcp_driver::{DriverOptions, http::Endpoint as HttpEndpoint};
 use mcp_proto::{
     http::server::{Caller, EndpointOptions},
@@ -19,15 +19,15 @@ use mcp_proto::{
 use mcp_service::{Deferred, Service, driver_api::SystemTime};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{AbortSignal, Request, Response};
+use web_sys::{Request, Response};
 
-use crate::{body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
+use crate::{abort::aborted, body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
 
 /// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
 /// service worker, and wherever JavaScript hands over a `Request`.
 ///
-/// It is cheap to clone, and all clones are one endpoint. Sessions are in the memory of this module. When the last clone
-/// is dropped, the endpoint begins to [close](Self::close).
+/// It is cheap to clone, and all clones are one endpoint. Sessions are in the memory of this module. When the last
+/// clone is dropped, the endpoint begins to [close](Self::close).
 #[derive(Clone)]
 pub struct Endpoint(HttpEndpoint<Wasm>);
 
@@ -112,19 +112,6 @@ impl Endpoint {
     pub fn timestamp(&self, at: SystemTime) -> Timestamp {
         self.0.timestamp(at)
     }
-}
-
-/// A future that is ready when a request was aborted.
-pub(crate) type Aborted = JsFuture;
-
-/// Returns a future that is ready when a signal is aborted.
-fn aborted(signal: &AbortSignal) -> Aborted {
-    let promise = Promise::new(&mut |resolve: Function, _| {
-        if signal.aborted() || signal.add_event_listener_with_callback("abort", &resolve).is_err() {
-            let _ = resolve.call0(&JsValue::UNDEFINED);
-        }
-    });
-    JsFuture::from(promise)
 }
 
 /// Returns the head of a request.

@@ -18,9 +18,8 @@ use crate::{
 
 /// An HTTP client that sends requests with `fetch`.
 ///
-/// It follows no redirects itself, and the host does not either: where the host returns the response, as in workers and
-/// Node.js, the connection follows it by its rules. Browsers do not tell pages where a redirect leads, so there it is an
-/// error.
+/// Neither it nor the host follows redirects. Where the host returns the response, as in Node.js, the connection follows
+/// it by its own rules. Browsers do not tell pages where a redirect leads, so there it is an error.
 #[derive(Clone)]
 pub struct Fetch {
     /// The function, if it is not the global one.
@@ -28,15 +27,15 @@ pub struct Fetch {
     credentials: Option<CredentialsMode>,
 }
 
-/// Which requests of a page have its cookies and the other credentials of its browser.
+/// The credentials mode: which requests of a page have its cookies and the other credentials of its browser.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub enum CredentialsMode {
-    /// None.
+    /// No requests.
     Omit,
-    /// Those to the origin of the page.
+    /// The requests to the origin of the page.
     SameOrigin,
-    /// All. The server has to allow that.
+    /// All requests. The server has to allow that.
     Include,
 }
 

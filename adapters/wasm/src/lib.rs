@@ -19,8 +19,8 @@
 //! A server is an [`Endpoint`], which turns each `Request` into a `Response`. The README of this crate has a worker.
 //!
 //! Services and hosts are written with [`mcp_service`], and are the same on every adapter. [`mcp_proto`] implements the
-//! protocol. This crate does the I/O with the functions of the host: `fetch`, `setTimeout`, promises and streams. It has
-//! no exports of its own; applications write these with `wasm-bindgen`.
+//! protocol. This crate does the I/O with the functions of the host: `fetch`, `setTimeout`, promises and streams. It
+//! has no exports of its own; applications write these with `wasm-bindgen`.
 //!
 //! # Clients
 //!
@@ -33,8 +33,8 @@
 //! - **Cookies** are sent as the host does by default, or as [`Fetch::credentials`] says.
 //! - **Errors of `fetch`** have the text of the host. That of browsers names no reason.
 //!
-//! Handlers of a client, such as those for elicitation, often wait for promises, whose futures are not `Send`. The crate
-//! `send_wrapper` makes them so: handlers run on the thread that created them.
+//! Handlers of a client, such as those for elicitation, often wait for promises, whose futures are not `Send`. The
+//! crate `send_wrapper` makes them so: handlers run on the thread that created them.
 //!
 //! # Servers
 //!
@@ -60,6 +60,7 @@
 //! [`Pending::wait`]: mcp_service::Pending::wait
 //! [`Deferred::wait`]: mcp_service::Deferred::wait
 
+mod abort;
 mod body;
 mod connector;
 mod endpoint;

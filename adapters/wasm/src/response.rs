@@ -17,7 +17,7 @@ use wasm_bindgen::{JsValue, closure::Closure};
 use wasm_bindgen_futures::future_to_promise;
 use web_sys::{Headers, ReadableStream, ReadableStreamDefaultController, Response, ResponseInit};
 
-use crate::{endpoint::Aborted, headers::outbound};
+use crate::{abort::Aborted, headers::outbound};
 
 /// Creates the response of the host. A body whose length is known is sent as a whole, and every other one as a stream.
 /// The stream ends early when the request is aborted.

@@ -77,7 +77,7 @@ impl<T: SetTimeout> Timer for TimeoutTimer<T> {
         if at <= now {
             return Poll::Ready(());
         }
-        // Deadlines mostly move away while a timeout runs. It goes on then, and the timer waits again after it has fired.
+        // Most deadlines move away while a timeout runs. It goes on then, and the timer waits again after it has fired.
         if let Some(armed) = self.armed.as_ref().filter(|armed| armed.until <= at) {
             let mut alarm = lock(&armed.alarm);
             if !alarm.has_fired {

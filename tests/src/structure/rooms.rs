@@ -114,7 +114,7 @@ pub const CRATES: [Crate; 9] = [
         name: "mcp-wasm",
         folder: "adapters/wasm",
         rooms: &[
-            &["js", "headers", "task"],
+            &["abort", "js", "headers", "task"],
             &["timer", "body"],
             &["runtime"],
             &["fetch", "response"],

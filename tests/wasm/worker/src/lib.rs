@@ -1,5 +1,5 @@
-//! A server as a `fetch` handler: the function `respond` takes each request, whatever host it comes from. Some tools have
-//! the names of those of `everything`, so that a page can use either server.
+//! A server as a `fetch` handler: the function `respond` takes each request, whatever host it comes from. Some tools
+//! have the names of those of `everything`, so that a page can use either server.
 
 use std::{
     cell::OnceCell,
