@@ -18,8 +18,8 @@ use crate::{
 
 /// An HTTP client that sends requests with `fetch`.
 ///
-/// Neither it nor the host follows redirects. Where the host returns the response, as in Node.js, the connection follows
-/// it by its own rules. Browsers do not tell pages where a redirect leads, so there it is an error.
+/// Neither it nor the host follows redirects. Where the host returns the response, as in Node.js, the connection
+/// follows it by its own rules. Browsers do not tell pages where a redirect leads, so there it is an error.
 #[derive(Clone)]
 pub struct Fetch {
     /// The function, if it is not the global one.
