@@ -96,7 +96,3 @@ pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;
 pub use web_sys;
-
-#[cfg(doctest)]
-#[doc = include_str!("../README.md")]
-struct Readme;
