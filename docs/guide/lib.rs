@@ -74,4 +74,5 @@ pages! {
     transports: "src/transports.md";
     tutorial: "src/tutorial.md";
     utilities: "src/utilities.md";
+    wasm: "../../adapters/wasm/README.md";
 }

@@ -171,7 +171,7 @@ fn decides(source: &Source) -> Vec<String> {
 
 #[test]
 fn adapters_contain_no_protocol_decisions() {
-    for adapter in ["blocking", "smol", "tokio"] {
+    for adapter in ["blocking", "smol", "tokio", "wasm"] {
         let root = workspace::root().join("adapters").join(adapter);
         let sources = workspace::sources(&root, &["src"], &["rs"]).expect("readable sources");
         report(sources.iter().flat_map(decides).collect());

@@ -10,7 +10,7 @@ const PRONOUNS: [&str; 3] = ["whoever", "nobody", "somebody"];
 
 /// The exact number of such lines in each folder. A change that rewords a line also changes the number here, so the
 /// numbers only shrink.
-const KNOWN: [(&str, usize); 17] = [
+const KNOWN: [(&str, usize); 18] = [
     ("core", 0),
     ("adapters/service", 0),
     ("adapters/macros", 0),
@@ -18,6 +18,7 @@ const KNOWN: [(&str, usize); 17] = [
     ("adapters/blocking", 0),
     ("adapters/smol", 0),
     ("adapters/tokio", 0),
+    ("adapters/wasm", 0),
     ("adapters/cli", 0),
     ("adapters/examples", 0),
     ("adapters/tests", 0),
@@ -221,7 +222,7 @@ fn finds_pronouns_and_wide_lines() {
 }
 
 /// The folders of code whose doc comments the sentence rules hold for.
-const PUBLISHED: [&str; 8] = [
+const PUBLISHED: [&str; 9] = [
     "core/src",
     "adapters/service/src",
     "adapters/macros/src",
@@ -229,6 +230,7 @@ const PUBLISHED: [&str; 8] = [
     "adapters/blocking/src",
     "adapters/smol/src",
     "adapters/tokio/src",
+    "adapters/wasm/src",
     "adapters/cli/src",
 ];
 

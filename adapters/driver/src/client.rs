@@ -4,11 +4,11 @@ use std::{
     fmt,
     future::Future,
     marker::PhantomData,
-    net::SocketAddr,
     ops::Deref,
-    path::Path,
     sync::{Arc, OnceLock},
 };
+#[cfg(feature = "os")]
+use std::{net::SocketAddr, path::Path};
 
 use mcp_proto::{
     connection::{Client as Connection, ClientRole, CloseReason},
@@ -21,12 +21,14 @@ use crate::{
     error::{Disconnected, Error},
     handle::Handle,
     options::DriverOptions,
-    process::{child::Child, command::Command},
+    process::child::Child,
     runtime::Runtime,
-    stream::{
-        stream_runtime::{Resolve, StreamRuntime},
-        transport::IntoTransport,
-    },
+    stream::transport::IntoTransport,
+};
+#[cfg(feature = "os")]
+use crate::{
+    process::command::Command,
+    stream::stream_runtime::{Resolve, StreamRuntime},
 };
 use mcp_service::{Calls, Deferred, Host, Peer};
 
@@ -46,6 +48,7 @@ struct Inner {
     server: OnceLock<InitializeResult>,
 }
 
+#[cfg(feature = "os")]
 impl<R: StreamRuntime> Client<R> {
     /// Starts a program and connects to its standard input and output.
     ///
@@ -138,6 +141,7 @@ impl<R: Runtime> Client<R> {
 
     /// Connects over the transport that `open` returns, with the child process at its other end. Connects a second time
     /// if the failed handshake has shown how else to begin.
+    #[cfg(feature = "os")]
     async fn connect_with_retry<M, F>(open: impl Fn() -> F, host: &Host, options: &DriverOptions) -> Result<Self, Error>
     where
         M: IntoTransport<Runtime = R>,

@@ -9,6 +9,7 @@
 //!
 //! - `os`: child processes, and listeners of sockets.
 //! - `http`: services and hosts over HTTP, with an HTTP client that the adapter provides.
+//! - `endpoint`: services as functions from requests to responses.
 //! - `hyper`: HTTP/1.1 for servers.
 //! - `net`: listeners and clients of HTTP over the sockets of a runtime.
 //! - `tls`: encryption for them.
@@ -23,7 +24,7 @@
 #[cfg(all(any(feature = "os", feature = "signals"), not(any(unix, windows))))]
 compile_error!("the features `os` and `signals` of mcp-driver are for Unix and Windows: see docs/platforms.md");
 
-#[cfg(feature = "os")]
+#[cfg(any(feature = "http", feature = "os"))]
 mod client;
 #[cfg(feature = "os")]
 mod configured;
@@ -49,7 +50,7 @@ mod sync;
 pub mod tuning;
 mod watched;
 
-#[cfg(feature = "os")]
+#[cfg(any(feature = "http", feature = "os"))]
 pub use client::{Client, connect_with_hint};
 #[cfg(all(feature = "os", feature = "http"))]
 pub use configured::http_options;

@@ -1,12 +1,6 @@
 //! Starts servers again after they have ended.
 
-use std::{
-    fmt,
-    future::Future,
-    ops::Deref,
-    sync::Mutex,
-    time::{Duration, Instant},
-};
+use std::{fmt, future::Future, ops::Deref, sync::Mutex, time::Duration};
 
 use mcp_proto::connection::ClientRole;
 
@@ -16,7 +10,10 @@ use crate::{
     options::DriverOptions,
     process::restart::{RestartPolicy, RestartState},
 };
-use mcp_service::{Peer, driver_api::WaitQueue};
+use mcp_service::{
+    Peer,
+    driver_api::{Instant, WaitQueue},
+};
 
 /// Starts a server again when a client is requested and the server no longer runs, as often as the policy allows. `C`
 /// is the type of the client.

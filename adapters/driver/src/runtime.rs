@@ -7,8 +7,10 @@ use std::{
     io,
     pin::pin,
     task::{Context, Poll},
-    time::{Duration, Instant},
+    time::Duration,
 };
+
+use mcp_service::driver_api::Instant;
 
 #[cfg(any(feature = "net", feature = "auth"))]
 use crate::{sync::lock, watched::Watched};

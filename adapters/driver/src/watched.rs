@@ -3,11 +3,11 @@
 use std::{
     fmt,
     sync::{Condvar, Mutex, PoisonError},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::sync::lock;
-use mcp_service::driver_api::WaitQueue;
+use mcp_service::driver_api::{Instant, WaitQueue};
 
 /// A value whose changes threads and tasks can wait for: threads with a timeout, tasks without.
 #[derive(Default)]

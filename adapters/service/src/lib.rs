@@ -234,6 +234,7 @@
 //!   A request of this side has a span `call` with its `method`, `name` and `outcome`.
 //! - `log-layer`: `layers::LogLayer`, with which events of `tracing` become log messages for clients.
 //! - `metrics`: `layers::Metrics::global`, which measures requests with the crate `metrics`.
+//! - `js`: the time and the random numbers of a JavaScript host, on `wasm32-unknown-unknown`.
 //! - `testing`: a client in memory with virtual time, for tests of servers: see `testing::TestClient`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 

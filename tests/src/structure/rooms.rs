@@ -3,7 +3,7 @@
 use super::Crate;
 
 /// The published crates, lowest first.
-pub const CRATES: [Crate; 8] = [
+pub const CRATES: [Crate; 9] = [
     Crate {
         name: "mcp-proto",
         folder: "core",
@@ -108,6 +108,17 @@ pub const CRATES: [Crate; 8] = [
             &["stream_runtime"],
             &["client", "server", "listener", "supervisor"],
             &["http"],
+        ],
+    },
+    Crate {
+        name: "mcp-wasm",
+        folder: "adapters/wasm",
+        rooms: &[
+            &["abort", "js", "headers", "task"],
+            &["timer", "body"],
+            &["runtime"],
+            &["fetch", "response"],
+            &["connector", "endpoint"],
         ],
     },
     Crate {

@@ -14,7 +14,7 @@ use std::fs;
 use mcp_tests::workspace;
 
 /// The published crates: package and folder.
-const CRATES: [(&str, &str); 7] = [
+const CRATES: [(&str, &str); 8] = [
     ("mcp-proto", "core"),
     ("mcp-macros", "adapters/macros"),
     ("mcp-service", "adapters/service"),
@@ -22,6 +22,7 @@ const CRATES: [(&str, &str); 7] = [
     ("mcp-blocking", "adapters/blocking"),
     ("mcp-smol", "adapters/smol"),
     ("mcp-tokio", "adapters/tokio"),
+    ("mcp-wasm", "adapters/wasm"),
 ];
 
 const UPDATE: &str = "MCP_UPDATE_API=1 cargo test -p mcp-tests --test api";

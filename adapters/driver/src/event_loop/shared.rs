@@ -6,7 +6,7 @@ use std::{
     mem,
     sync::{Arc, Mutex, MutexGuard},
     task::Waker,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -21,7 +21,7 @@ use crate::{
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, JobFuture, JobQueue, JobSlot, Waiters};
+use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobFuture, JobQueue, JobSlot, Waiters};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.

@@ -2,23 +2,26 @@
 
 use std::sync::Arc;
 
-use mcp_proto::{connection::ClientRole, http::client::Client as HttpConnection, rpc::Timestamp};
-use mcp_service::driver_api::{Application, ConnectionHandle};
+use mcp_proto::{
+    connection::ClientRole,
+    http::client::{Client as HttpConnection, ClientOptions},
+    rpc::Timestamp,
+};
+use mcp_service::{
+    Host,
+    driver_api::{Application, ConnectionHandle},
+};
 
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
-#[cfg(feature = "os")]
-use crate::{client::Client, error::Error};
 use crate::{
+    client::Client,
+    error::Error,
     event_loop::{run_loop::EventLoop, shared::SharedConnection},
     handle::Handle,
     options::DriverOptions,
     runtime::Runtime,
     sync::lock,
 };
-#[cfg(feature = "os")]
-use mcp_proto::http::client::ClientOptions;
-#[cfg(feature = "os")]
-use mcp_service::Host;
 
 impl Handle<ClientRole> {
     /// Runs a client over HTTP.
@@ -62,7 +65,6 @@ impl Handle<ClientRole> {
     }
 }
 
-#[cfg(feature = "os")]
 impl<R: Runtime> Client<R> {
     /// Connects over HTTP.
     ///

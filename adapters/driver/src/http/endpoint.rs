@@ -11,7 +11,7 @@ use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
-    time::{Duration, SystemTime},
+    time::Duration,
 };
 
 use bytes::Buf;
@@ -23,7 +23,7 @@ use mcp_proto::{
     },
     rpc::Timestamp,
 };
-use mcp_service::{Deferred, Service};
+use mcp_service::{Deferred, Service, driver_api::SystemTime};
 
 #[cfg(feature = "auth")]
 use crate::http::resource_server::ResourceServer;

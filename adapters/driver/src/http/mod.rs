@@ -58,13 +58,13 @@
 #[cfg(feature = "auth")]
 pub mod auth;
 mod bearer;
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 mod body;
 mod client;
 mod client_shares;
 mod connect;
 mod detached_auth;
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 mod endpoint;
 #[cfg(feature = "auth")]
 mod fetch;
@@ -91,9 +91,9 @@ mod store;
 #[cfg(feature = "hyper")]
 mod write_timeout;
 
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 pub use body::Body;
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 pub use endpoint::Endpoint;
 #[cfg(feature = "auth")]
 pub use fetch::HttpFetch;

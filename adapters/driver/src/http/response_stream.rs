@@ -12,13 +12,13 @@ use http::response::Parts;
 use mcp_proto::http::server::{ExchangeId, Output};
 
 use crate::http::session::SharedSession;
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 use crate::limits::quota::Permit;
 use crate::limits::quota::Quota;
 use mcp_service::driver_api::Holder;
 
 /// Smaller chunks are not counted, since a connection holds a bounded number of them.
-#[cfg(feature = "hyper")]
+#[cfg(feature = "endpoint")]
 const COUNTED: usize = 4 << 10;
 
 /// The response to a request: a head, chunks of a body, and an end. Chunks are returned as they become available and
@@ -68,7 +68,7 @@ impl ResponseStream {
     ///
     /// # Errors
     /// If the client may not hold so many.
-    #[cfg(feature = "hyper")]
+    #[cfg(feature = "endpoint")]
     pub(super) fn permit(&self, bytes: usize) -> io::Result<Option<Permit>> {
         let Some((quota, holder)) = self.counted.as_ref().filter(|_| bytes >= COUNTED) else { return Ok(None) };
         let permit = quota.take(holder, bytes);

@@ -7,7 +7,6 @@ use std::{
     io,
     sync::{Arc, Mutex, Weak},
     task::{Context, Waker},
-    time::{Instant, SystemTime},
 };
 
 use http::{HeaderValue, StatusCode, header, request::Parts};
@@ -45,7 +44,7 @@ use crate::{
 use mcp_service::driver_api::Holder;
 use mcp_service::{
     Deferred, Service,
-    driver_api::{Application, ConnectionHandle, Random},
+    driver_api::{Application, ConnectionHandle, Instant, Random, SystemTime},
 };
 
 /// The most scopes in a challenge to several requests, and the most bytes of them.

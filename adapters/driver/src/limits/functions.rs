@@ -6,7 +6,7 @@ use std::{
     ops::Bound,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::{Arc, Mutex, Weak},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use crate::sync::lock;
@@ -14,7 +14,7 @@ use crate::{
     limits::quota::{Permit, Quota},
     runtime::{Runtime, sleep},
 };
-use mcp_service::driver_api::Holder;
+use mcp_service::driver_api::{Holder, Instant};
 
 /// A callback that starts a function on a thread that may block. The function drops the guard when it ends.
 type Start = Box<dyn FnOnce(FunctionGuard) + Send>;

@@ -2,6 +2,9 @@
 
 #[cfg(feature = "os")]
 pub(crate) mod child;
+#[cfg(all(feature = "http", not(feature = "os")))]
+#[path = "no_child.rs"]
+pub(crate) mod child;
 pub(crate) mod command;
 pub(crate) mod restart;
 #[cfg(feature = "signals")]

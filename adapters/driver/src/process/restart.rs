@@ -1,11 +1,9 @@
 //! The policy by which a server that has ended is started again.
 
-use std::{
-    collections::VecDeque,
-    time::{Duration, Instant},
-};
+use std::{collections::VecDeque, time::Duration};
 
 use mcp_proto::connection::Backoff;
+use mcp_service::driver_api::Instant;
 
 /// How often a server that has ended is started again, and how soon.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -11,6 +11,7 @@ pub(crate) mod block_on;
 pub(crate) mod connection_handle;
 pub(crate) mod current_handler;
 pub(crate) mod deferred;
+pub(crate) mod detached_timer;
 pub(crate) mod holder;
 pub(crate) mod job;
 pub(crate) mod job_queue;
@@ -21,6 +22,7 @@ pub(crate) mod waiters;
 pub use block_on::{Interrupt, ParkObserver, WaitingThread, block_on_driving, observe_parking};
 pub use connection_handle::{Application, ConnectionHandle, SentRequests};
 pub use current_handler::{HandlerScope, is_in_handler, on_block};
+pub use detached_timer::{DetachedTimer, set_detached_timer};
 pub use holder::Holder;
 pub use job::{Job, JobFunction, JobFuture, JobKind, Schedule};
 pub use job_queue::{JobLimits, JobQueue, JobSlot, job_cost};
@@ -28,4 +30,6 @@ pub use waiters::{Capacity, Waiters};
 
 #[doc(hidden)]
 pub use crate::util::random::Random;
+#[doc(hidden)]
+pub use crate::util::time::{Instant, SystemTime};
 pub use crate::util::wait_queue::WaitQueue;

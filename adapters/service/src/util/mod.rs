@@ -9,6 +9,7 @@ pub(crate) mod paged_list;
 pub(crate) mod prefix;
 pub(crate) mod random;
 pub(crate) mod text_arguments;
+pub(crate) mod time;
 pub(crate) mod uri;
 pub(crate) mod uri_template;
 pub(crate) mod wait_queue;

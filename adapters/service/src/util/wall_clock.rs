@@ -1,11 +1,10 @@
 //! The time of day for messages. The clock of a connection is monotonic and does not have it.
 
-use std::{
-    sync::OnceLock,
-    time::{SystemTime, UNIX_EPOCH},
-};
+use std::sync::OnceLock;
 
 use mcp_proto::rpc::Timestamp;
+
+use super::time::{SystemTime, UNIX_EPOCH};
 
 /// Converts the connection's clock to the time of day. It reads the system's clock once, so times keep their order when
 /// that clock is set.

@@ -1,9 +1,6 @@
 //! The state of a request that a client keeps for the server, authenticated with a key of the server.
 
-use std::{
-    fmt,
-    time::{Duration, SystemTime, UNIX_EPOCH},
-};
+use std::{fmt, time::Duration};
 
 use hmac_sha256::HMAC;
 use mcp_proto::{
@@ -11,7 +8,10 @@ use mcp_proto::{
     wire::{ErrorObject, Json},
 };
 
-use crate::inbound::rpc_result::RpcResult;
+use crate::{
+    inbound::rpc_result::RpcResult,
+    util::time::{SystemTime, UNIX_EPOCH},
+};
 
 /// The version of the format. A state in another format is refused.
 const FORMAT: u8 = 2;

@@ -8,10 +8,13 @@ use std::{
     sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
     task::{Context, Poll, Waker},
     thread,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
-use crate::util::lock::lock;
+use crate::{
+    driver_api::detached_timer::{DetachedTimer, detached_timer},
+    util::{lock::lock, time::Instant},
+};
 
 /// How long the thread waits for another deadline before it ends.
 const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
@@ -25,6 +28,8 @@ pub(super) struct SleepThread {
     state: Mutex<State>,
     changed: Condvar,
     start: fn(Arc<SleepThread>) -> io::Result<()>,
+    /// Fires the deadlines instead of the thread.
+    timer: Option<DetachedTimer>,
 }
 
 #[derive(Default)]
@@ -36,23 +41,25 @@ struct State {
 }
 
 impl SleepThread {
-    fn new(start: fn(Arc<Self>) -> io::Result<()>) -> Arc<Self> {
-        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start })
+    fn new(start: fn(Arc<Self>) -> io::Result<()>, timer: Option<DetachedTimer>) -> Arc<Self> {
+        Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start, timer })
     }
 
     /// Returns the sleep thread of this process, which starts with the first sleep.
     pub(super) fn of_process() -> &'static Arc<Self> {
         static SLEEP_THREAD: OnceLock<Arc<SleepThread>> = OnceLock::new();
         SLEEP_THREAD.get_or_init(|| {
-            Self::new(|sleep_thread| {
+            let start = |sleep_thread: Arc<Self>| {
                 thread::Builder::new().name("mcp-sleep".into()).spawn(move || sleep_thread.run()).map(drop)
-            })
+            };
+            Self::new(start, detached_timer())
         })
     }
 
     /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> DetachedSleep {
-        DetachedSleep { sleep_thread: self.clone(), until: Instant::now().checked_add(time), key: None }
+        let until = Instant::now().checked_add(time);
+        DetachedSleep { sleep_thread: self.clone(), until, key: None, waker: None }
     }
 
     /// Fires the deadlines; the body of the thread.
@@ -85,6 +92,8 @@ pub(super) struct DetachedSleep {
     until: Option<Instant>,
     /// The key of its waker.
     key: Option<(Instant, u64)>,
+    /// The waker that the timer has.
+    waker: Option<Waker>,
 }
 
 impl Future for DetachedSleep {
@@ -94,6 +103,13 @@ impl Future for DetachedSleep {
         let Some(until) = self.until else { return Poll::Pending };
         if until <= Instant::now() {
             return Poll::Ready(());
+        }
+        if let Some(timer) = self.sleep_thread.timer {
+            if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
+                timer(until, cx.waker().clone());
+                self.waker = Some(cx.waker().clone());
+            }
+            return Poll::Pending;
         }
         let mut state = lock(&self.sleep_thread.state);
         let key = self.key.unwrap_or_else(|| {
@@ -146,7 +162,7 @@ mod tests {
 
     #[test]
     fn all_sleeps_share_one_thread() {
-        let sleep_thread = SleepThread::new(start);
+        let sleep_thread = SleepThread::new(start, None);
         let begin = Instant::now();
         let sleepers: Vec<_> = (0..200)
             .rev()
@@ -172,15 +188,30 @@ mod tests {
     #[test]
     fn sleep_without_a_thread_does_not_spin() {
         static TRIES: AtomicUsize = AtomicUsize::new(0);
-        let sleep_thread = SleepThread::new(|_| {
+        let start = |_| {
             TRIES.fetch_add(1, Ordering::Relaxed);
             Err(io::ErrorKind::WouldBlock.into())
-        });
+        };
+        let sleep_thread = SleepThread::new(start, None);
         let (begin, time) = (Instant::now(), Duration::from_millis(50));
         block_on(sleep_thread.sleep(time));
         assert!(begin.elapsed() >= time);
         let tries = TRIES.load(Ordering::Relaxed);
         assert!((1..=11).contains(&tries), "{tries} wake-ups in {time:?}");
         assert!(lock(&sleep_thread.state).wakers.is_empty());
+    }
+    #[test]
+    fn timer_of_the_driver_replaces_the_thread() {
+        static CALLS: Mutex<Vec<(Instant, Waker)>> = Mutex::new(Vec::new());
+        let start = |_| panic!("no thread is started");
+        let sleep_thread = SleepThread::new(start, Some(|at, waker| lock(&CALLS).push((at, waker))));
+        let (begin, time) = (Instant::now(), Duration::from_secs(1000));
+        let mut sleep = sleep_thread.sleep(time);
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending() && poll().is_pending());
+        assert_eq!(lock(&CALLS).len(), 1, "the same waker needs one call");
+        assert!(lock(&CALLS)[0].0 >= begin + time);
+        block_on(sleep_thread.sleep(Duration::ZERO));
+        assert_eq!(lock(&CALLS).len(), 1, "no timer is needed for the past");
     }
 }

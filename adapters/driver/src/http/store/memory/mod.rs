@@ -5,7 +5,7 @@ mod table;
 use std::{
     fmt, io,
     sync::{Arc, Mutex},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proto::http::server::ReplayChunk;
@@ -14,7 +14,10 @@ use self::table::Table;
 use crate::http::store::{EventStore, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage};
 use crate::sync::lock;
 use mcp_service::driver_api::Holder;
-use mcp_service::{Deferred, driver_api::WaitQueue};
+use mcp_service::{
+    Deferred,
+    driver_api::{Instant, WaitQueue},
+};
 
 /// A store in the memory of this process: for endpoints that share sessions within it, and for tests. It is cheap to
 /// clone, and all clones share one state.

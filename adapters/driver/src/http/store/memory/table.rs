@@ -4,14 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet, VecDeque},
     io, mem,
     sync::Arc,
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proto::http::server::ReplayChunk;
 
 use crate::http::store::{Retention, SessionRecord, StoreLimits, StoreUsage};
 use mcp_service::driver_api::Holder;
-use mcp_service::driver_api::WaitQueue;
+use mcp_service::driver_api::{Instant, WaitQueue};
 
 /// The maximum number of evictions for one session or one message.
 const STEPS: usize = 512;

@@ -7,7 +7,7 @@ use std::{
     collections::{BTreeSet, HashMap},
     mem,
     sync::{Arc, Mutex, Weak, atomic::AtomicUsize},
-    time::{Duration, Instant},
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -27,7 +27,7 @@ use crate::{
     inbound::{in_flight::InFlight, rpc_result::RpcResult, state::SessionState, task_policy::TaskPolicy},
     outbound::{error::CallError, response_slot::ResponseSlot},
     server::in_flight::ServerInFlight,
-    util::{lock::lock, random::Random, wall_clock::Clock},
+    util::{lock::lock, random::Random, time::Instant, wall_clock::Clock},
 };
 
 /// The tasks of a service, from all clients and connections.

@@ -1,0 +1,180 @@
+//! A service as a handler of `fetch` events.
+
+use std::{
+    fmt,
+    future::{Future, poll_fn},
+    io,
+    pin::{Pin, pin},
+    task::Poll,
+    time::Duration,
+};
+
+use http::{HeaderValue, Uri, header, uri::PathAndQuery};
+use js_sys::{Array, Reflect, Uint8Array};
+use mcp_driver::{DriverOptions, http::Endpoint as HttpEndpoint};
+use mcp_proto::{
+    http::server::{Caller, EndpointOptions},
+    rpc::Timestamp,
+};
+use mcp_service::{Deferred, Service, driver_api::SystemTime};
+use wasm_bindgen::{JsCast, JsValue};
+use wasm_bindgen_futures::JsFuture;
+use web_sys::{Request, Response};
+
+use crate::{abort::aborted, body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
+
+/// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
+/// service worker, and wherever JavaScript hands over a `Request`.
+///
+/// It is cheap to clone, and all clones are one endpoint. Sessions are in the memory of this module. When the last
+/// clone is dropped, the endpoint begins to [close](Self::close).
+#[derive(Clone)]
+pub struct Endpoint(HttpEndpoint<Wasm>);
+
+impl Endpoint {
+    /// Creates an endpoint of a service. `endpoint` sets the names and paths under which it is reached, and its limits.
+    ///
+    /// # Errors
+    /// If this is no JavaScript host.
+    pub fn new(service: &Service, endpoint: EndpointOptions) -> io::Result<Self> {
+        Self::with(service, endpoint, &DriverOptions::default())
+    }
+
+    /// Does what [`new`](Self::new) does, with options for each session.
+    ///
+    /// # Errors
+    /// As [`new`](Self::new).
+    pub fn with(service: &Service, endpoint: EndpointOptions, options: &DriverOptions) -> io::Result<Self> {
+        HttpEndpoint::with(service, endpoint, options).map(Self)
+    }
+
+    /// Sets how long reading the body of a request may take. Default 30 seconds.
+    #[must_use]
+    pub fn read_timeout(self, read_timeout: Duration) -> Self {
+        Self(self.0.read_timeout(read_timeout))
+    }
+
+    /// Responds to a request of a client that is not authenticated.
+    ///
+    /// The response may be a stream that lasts for days. The client has disconnected when the host cancels the stream,
+    /// when the signal of the request is aborted, or when this future is dropped.
+    ///
+    /// # Errors
+    /// If the request is not one of HTTP, or its signal was aborted before the response began.
+    pub async fn fetch(&self, request: &Request) -> Result<Response, JsValue> {
+        self.fetch_as(request, Caller::Anybody).await
+    }
+
+    /// Responds to a request as [`fetch`](Self::fetch) does. The caller identifies the client: the principal that the
+    /// application has authenticated, or the address from which an anonymous one sends, such as that in
+    /// `CF-Connecting-IP`.
+    ///
+    /// # Errors
+    /// As [`fetch`](Self::fetch).
+    pub async fn fetch_as(&self, request: &Request, caller: Caller) -> Result<Response, JsValue> {
+        let mut head = head(request)?;
+        head.extensions.insert(caller);
+        let received = http::Request::from_parts(head, body(request).await?);
+        let signal = request.signal();
+        let mut aborted = aborted(&signal);
+        let response = {
+            let mut response = pin!(self.0.handle(received));
+            poll_fn(|cx| {
+                if Pin::new(&mut aborted).poll(cx).is_ready() {
+                    return Poll::Ready(None);
+                }
+                response.as_mut().poll(cx).map(Some)
+            })
+            .await
+        };
+        match response {
+            Some(response) => respond(response, aborted).await,
+            None => Err(signal.reason()),
+        }
+    }
+
+    /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
+    /// bounded time however clients behave. Requests in flight get a response if their handlers finish in that time.
+    pub fn close(&self) -> Deferred<()> {
+        self.0.close()
+    }
+
+    /// Returns the number of sessions.
+    #[must_use]
+    pub fn sessions(&self) -> usize {
+        self.0.sessions()
+    }
+
+    /// Returns a time by the clock of the endpoint, for [`Principal::expires`]. A time in the past is the current one.
+    ///
+    /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
+    #[must_use]
+    pub fn timestamp(&self, at: SystemTime) -> Timestamp {
+        self.0.timestamp(at)
+    }
+}
+
+/// Returns the head of a request.
+fn head(request: &Request) -> Result<http::request::Parts, JsValue> {
+    let error = |error: http::Error| JsValue::from(js_sys::TypeError::new(&error.to_string()));
+    let url = request.url();
+    let (target, host) = target(url.as_str()).map_err(error)?;
+    let builder = http::Request::builder().method(request.method().as_str()).uri(target);
+    let mut head = builder.body(()).map_err(error)?.into_parts().0;
+    for entry in request.headers().entries() {
+        let entry: Array = entry?.dyn_into()?;
+        if let (Some(name), Some(value)) = (entry.get(0).as_string(), entry.get(1).as_string()) {
+            add_inbound(&mut head.headers, &name, &value);
+        }
+    }
+    // Requests that did not come over the network, such as those of a page to its service worker, do not have it.
+    if let Some(host) = host.filter(|_| !head.headers.contains_key(header::HOST)) {
+        head.headers.insert(header::HOST, host);
+    }
+    Ok(head)
+}
+
+/// Splits the address of a request into its target and the value of `Host`.
+fn target(url: &str) -> http::Result<(Uri, Option<HeaderValue>)> {
+    let url: Uri = url.split('#').next().unwrap_or_default().parse()?;
+    let host = url.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose()?;
+    let target = url.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
+    Ok((target.into(), host))
+}
+
+/// Returns the body of a request.
+async fn body(request: &Request) -> Result<InboundBody, JsValue> {
+    // Some browsers do not have the body of a request as a stream.
+    if Reflect::get(request, &"body".into())?.is_undefined() {
+        let buffer = JsFuture::from(request.array_buffer()?).await?;
+        return Ok(InboundBody::whole(Uint8Array::new(&buffer).to_vec()));
+    }
+    Ok(InboundBody::new(request.body()))
+}
+
+impl fmt::Debug for Endpoint {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        self.0.fmt(f)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn address_is_split_into_target_and_host() {
+        for (url, path, host) in [
+            ("https://example.com/mcp", "/mcp", Some("example.com")),
+            ("http://localhost:8000/a/b?c=d#e", "/a/b?c=d", Some("localhost:8000")),
+            ("http://localhost:8000", "/", Some("localhost:8000")),
+            ("/mcp", "/mcp", None),
+        ] {
+            let (target, found) = target(url).expect("an address");
+            assert_eq!(target.to_string(), path, "{url}");
+            assert!(target.authority().is_none());
+            assert_eq!(found, host.map(HeaderValue::from_static), "{url}");
+        }
+        assert!(target("http://[").is_err());
+    }
+}
