@@ -1,4 +1,9 @@
 //! The tasks of one connection that this side runs for its peer.
+//!
+//! # Order of locks
+//! The lock of the connection is taken first, then that of the store, then that of a task. Code that holds a lock of
+//! this module calls no method of the connection, and no function that may call one: it checks scopes, ends spans and
+//! wakes handlers after it has released the lock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -169,7 +174,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok(self.show(&entry))
     }
 
-    /// Returns a page of the tasks whose scopes `has_scopes` accepts.
+    /// Returns a page of the tasks whose scopes `has_scopes` accepts, which is called without a lock of the store.
     pub(crate) fn list(
         &self,
         cursor: Option<&str>,
@@ -177,8 +182,11 @@ impl<X: RoleInFlight> TaskStore<X> {
     ) -> RpcResult<(Vec<Task>, Option<String>)> {
         let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
         let show = |entry: &Arc<Mutex<Entry<X>>>| {
-            let entry = lock(entry);
-            has_scopes(&entry.scopes).then(|| self.show(&entry))
+            let (scopes, task) = {
+                let entry = lock(entry);
+                (entry.scopes.clone(), self.show(&entry))
+            };
+            has_scopes(&scopes).then_some(task)
         };
         Ok((page.iter().filter_map(show).collect(), next))
     }
@@ -478,6 +486,25 @@ mod tests {
 
     fn json(value: &Value) -> Json {
         Json::new(value).expect("JSON")
+    }
+
+    #[test]
+    fn scopes_are_checked_outside_of_the_locks() {
+        let store = store(100);
+        let scopes = ["read".to_owned()];
+        let in_flight = |id| InFlight::of_task(id, None);
+        let task = store.create(Timestamp::ZERO, None, 0, (&scopes, false), in_flight).expect("there is room");
+        let entry = store.entry(&task.task_id).expect("it is there");
+        let free = std::cell::Cell::new(None);
+        // The check may take the lock of the connection, under which progress takes these locks.
+        let has_scopes = |needed: &[String]| {
+            free.set(Some((store.tasks.try_lock().is_ok(), entry.try_lock().is_ok())));
+            needed == scopes
+        };
+        let (listed, _) = store.list(None, has_scopes).expect("the first page");
+        assert_eq!(listed.iter().map(|task| &task.task_id).collect::<Vec<_>>(), [&task.task_id]);
+        assert_eq!(free.get(), Some((true, true)), "the store and the task");
+        assert!(store.list(None, |_| false).expect("the first page").0.is_empty());
     }
 
     #[test]
