@@ -38,6 +38,8 @@ pub struct Calls<E> {
     tracer: Option<Tracer>,
     /// The subscriptions, on this connection and on earlier and later ones (clients).
     subscriptions: Subscriptions,
+    /// Its lock is taken after that of the connection. Nothing is woken under it, and no slot is dropped: both may run
+    /// code that takes the lock of a connection.
     table: Mutex<Table>,
     /// The waiters for another state of the connection.
     state_changed: WaitQueue,
@@ -217,15 +219,20 @@ impl<E: 'static> Calls<E> {
         }
     }
 
-    /// Redirects the progress of a followed request to another slot.
+    /// Redirects the progress of a followed request to a new slot.
     pub(crate) fn redirect(&self, call: CallId, slot: &Arc<ResponseSlot>) {
-        let mut table = lock(&self.table);
-        if let Some(entry) = table.waiting.get_mut(&call) {
+        let before = {
+            let mut table = lock(&self.table);
+            let Some(entry) = table.waiting.get_mut(&call) else { return };
             let before = std::mem::replace(&mut entry.slot, slot.clone());
+            // Under the lock, so that it stays in order. Nothing waits for the new slot yet.
             for progress in before.take_progress() {
                 slot.progress(progress);
             }
-        }
+            before
+        };
+        // It may have the waker of a task that no longer waits.
+        drop(before);
     }
 
     /// Returns the connection, unless its driver was dropped. A session must not keep its own connection alive.
@@ -260,7 +267,9 @@ impl<E: 'static> CancelCall for Calls<E> {
     }
 
     fn forget(&self, call: CallId) {
-        lock(&self.table).waiting.remove(&call);
+        let forgotten = lock(&self.table).waiting.remove(&call);
+        // Its slot may have the waker of a task that no longer waits.
+        drop(forgotten);
     }
 
     fn drive(&self, thread: &WaitingThread) {
@@ -273,5 +282,53 @@ impl<E: 'static> CancelCall for Calls<E> {
 impl<E> fmt::Debug for Calls<E> {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("Calls").field("waiting", &lock(&self.table).waiting.len()).finish_non_exhaustive()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::task::{Context, Wake, Waker};
+
+    use mcp_proto::connection::ClientRole;
+
+    use super::*;
+    use crate::{
+        server::{service::Service, tool::Tool},
+        testing::TestClient,
+    };
+
+    /// Notes whether the lock of a table of calls is free when it is dropped.
+    struct TryLock {
+        calls: Arc<Calls<ClientRole>>,
+        free: Arc<Mutex<Option<bool>>>,
+    }
+
+    impl Wake for TryLock {
+        fn wake(self: Arc<Self>) {}
+    }
+
+    impl Drop for TryLock {
+        fn drop(&mut self) {
+            *lock(&self.free) = Some(self.calls.table.try_lock().is_ok());
+        }
+    }
+
+    #[test]
+    fn slots_are_dropped_outside_of_the_lock() {
+        let service = Service::builder("test", "1.0.0").tool(Tool::new("wait", || "done")).build().expect("a service");
+        let client = TestClient::new(&service);
+        let call = client.server().call_tool("wait", ()).expect("it is sent").id();
+        let ends: [fn(&Calls<ClientRole>, CallId); 2] =
+            [|calls, call| calls.forget(call), |calls, call| calls.redirect(call, &Arc::default())];
+        for (number, end) in ends.into_iter().enumerate() {
+            let (calls, free) = (Arc::<Calls<ClientRole>>::default(), Arc::default());
+            let slot = calls.insert(call, true);
+            let waker = Waker::from(Arc::new(TryLock { calls: calls.clone(), free: Arc::clone(&free) }));
+            assert!(slot.poll(&Context::from_waker(&waker)).is_pending());
+            // A waiter that has gone may leave its waker, which may be the last reference to a task.
+            drop((slot, waker));
+            end(&calls, call);
+            assert_eq!(*lock(&free), Some(true), "{number}");
+        }
     }
 }

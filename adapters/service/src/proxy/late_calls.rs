@@ -105,16 +105,22 @@ impl Late {
 }
 
 impl LateCalls {
-    /// Adds a call of a client, which counts at most until `max`.
-    pub(super) fn add(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, max: Timestamp) {
-        // No messages arrive on a former connection.
-        self.of_clients.retain(|late| late.is_on(peer.calls().number()));
+    /// Adds a call of a client, which counts at most until `max`. Returns the calls on former connections, on which no
+    /// messages arrive any more: dropping them may drop a connection with its jobs.
+    pub(super) fn add(
+        &mut self,
+        client: Client,
+        call: Option<CallId>,
+        peer: &Peer<ClientRole>,
+        max: Timestamp,
+    ) -> Vec<Late> {
+        let former = self.of_clients.extract_if(.., |late| !late.is_on(peer.calls().number())).collect();
         let known = self.of_clients.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
         if let Some(known) = known {
             known.max = known.max.max(max);
             known.until = known.max;
             known.add(call);
-            return;
+            return former;
         }
         let has_room = self.of_clients.len() + 1 < MAX_LATE;
         let client = has_room.then(|| Arc::new(client));
@@ -123,6 +129,7 @@ impl LateCalls {
         let mut late = Late { calls, client, peer: peer.clone(), max, until: max };
         late.add(call);
         self.of_clients.push(late);
+        former
     }
 
     /// Returns the clients. `None` stands for all clients.

@@ -215,7 +215,9 @@ impl Shared {
         drop(work);
         drop(earlier);
         let set = level.and_then(|level| peer.set_log_level(level).ok());
-        lock(&self.work).setting_level = set;
+        // Another thread may have set the level in between. Dropping its request takes the lock of the connection.
+        let other = std::mem::replace(&mut lock(&self.work).setting_level, set);
+        drop(other);
     }
 }
 

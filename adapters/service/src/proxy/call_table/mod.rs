@@ -199,6 +199,7 @@ struct Row {
 /// The requests of clients that are in flight at a backend.
 #[derive(Default)]
 pub(super) struct CallTable {
+    /// Its lock is taken after that of a connection. No call and no peer is dropped under it.
     table: Mutex<Table>,
     /// Waits for calls that have ended without a response of the backend.
     ended: WaitQueue,
@@ -322,10 +323,8 @@ impl Drop for Registered {
                 table.by_call.remove(&(*connection, *call));
             }
             // Under one lock, so that the call is always in flight or late.
-            if let Some((client, until)) = late {
-                table.late.add(client, call, &self.peer, until);
-            }
-            removed
+            let former = late.map(|(client, until)| table.late.add(client, call, &self.peer, until));
+            (removed, former)
         };
         drop(removed);
         // After the call is no longer in flight, so that its questions are not sent with it again.

@@ -4,8 +4,11 @@ use std::{
     task::{Context as TaskContext, Poll, Waker},
 };
 
+use mcp_proto::connection::Connection;
+
 use super::*;
 use crate::{
+    driver_api::{connection_handle::ConnectionHandle, waiters::Waiters},
     server::{service::Service, tool::Tool},
     testing::TestClient,
 };
@@ -196,4 +199,47 @@ fn messages_belong_to_their_call_or_the_latest() {
     assert!(callers.have_left(own) && !callers.have_left(own + 1));
     client.advance(Duration::from_secs(60));
     assert!(table.callers().late.is_empty());
+}
+
+/// A former connection, which notes whether the lock of a table is free when it is dropped.
+struct Former {
+    table: Arc<CallTable>,
+    free: Arc<Mutex<Option<bool>>>,
+    waiters: Waiters,
+}
+
+impl ConnectionHandle<ClientRole> for Former {
+    fn with_mut(&self, _: &mut dyn FnMut(&mut Connection<ClientRole>, Timestamp)) {
+        unreachable!("nothing is sent over it");
+    }
+
+    fn with_ref(&self, _: &mut dyn FnMut(&Connection<ClientRole>)) {
+        unreachable!("nothing is read from it");
+    }
+
+    fn waiters(&self) -> &Waiters {
+        &self.waiters
+    }
+}
+
+impl Drop for Former {
+    fn drop(&mut self) {
+        *lock(&self.free) = Some(self.table.table.try_lock().is_ok());
+    }
+}
+
+#[test]
+fn former_connections_are_dropped_outside_of_the_lock() {
+    let (client, context) = request();
+    let (table, free) = (Arc::new(CallTable::default()), Arc::default());
+    let former = Former { table: table.clone(), free: Arc::clone(&free), waiters: Waiters::new() };
+    let former = Peer::new(Arc::new(former), Arc::default());
+    let added = lock(&table.table).late.add(Client::of(&context), None, &former, Timestamp::ZERO);
+    assert!(added.is_empty());
+    drop(former);
+    assert_eq!(*lock(&free), None, "its late call keeps it");
+    let registered = table.insert(&client.server(), &CallEntry::new(context), Duration::from_secs(60));
+    registered.sent();
+    drop(registered);
+    assert_eq!(*lock(&free), Some(true), "dropping a connection drops its jobs, which may have calls");
 }

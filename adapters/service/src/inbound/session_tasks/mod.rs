@@ -1,4 +1,9 @@
 //! The tasks of one connection that this side runs for its peer.
+//!
+//! # Order of locks
+//! The lock of the connection is taken first, then that of the store, then that of a task. Code that holds a lock of
+//! this module calls no method of the connection, and nothing that may call one: it checks scopes and wakes handlers
+//! after it has released the lock.
 
 use std::{
     sync::{Arc, Mutex},
@@ -169,7 +174,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok(self.show(&entry))
     }
 
-    /// Returns a page of the tasks whose scopes `has_scopes` accepts.
+    /// Returns a page of the tasks whose scopes `has_scopes` accepts, which is called without a lock of the store.
     pub(crate) fn list(
         &self,
         cursor: Option<&str>,
@@ -177,8 +182,11 @@ impl<X: RoleInFlight> TaskStore<X> {
     ) -> RpcResult<(Vec<Task>, Option<String>)> {
         let (page, next) = lock(&self.tasks).tasks.page(cursor, self.policy.page_size)?;
         let show = |entry: &Arc<Mutex<Entry<X>>>| {
-            let entry = lock(entry);
-            has_scopes(&entry.scopes).then(|| self.show(&entry))
+            let (scopes, task) = {
+                let entry = lock(entry);
+                (entry.scopes.clone(), self.show(&entry))
+            };
+            has_scopes(&scopes).then_some(task)
         };
         Ok((page.iter().filter_map(show).collect(), next))
     }
@@ -345,10 +353,13 @@ impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn close(&self) {
         let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
         for entry in table.tasks.iter() {
-            let mut entry = lock(entry);
-            entry.awaited_by.drain(..).for_each(|(_, span)| span.end(true, || ResponseKind::Result));
+            let (awaited_by, in_flight) = {
+                let mut entry = lock(entry);
+                (std::mem::take(&mut entry.awaited_by), entry.in_flight.clone())
+            };
+            awaited_by.into_iter().for_each(|(_, span)| span.end(true, || ResponseKind::Result));
             // Their input requests have ended with the connection.
-            entry.in_flight.cancel(CancelCause::Closed);
+            in_flight.cancel(CancelCause::Closed);
         }
     }
 
@@ -461,99 +472,4 @@ pub(crate) fn notify_status<E>(conn: &mut Connection<E>, task: Task) {
 }
 
 #[cfg(test)]
-mod tests {
-    use serde_json::{Value, json};
-
-    use super::*;
-    use crate::server::in_flight::ServerInFlight;
-
-    fn store(max_bytes: usize) -> TaskStore<ServerInFlight> {
-        TaskStore::new(TaskPolicy { max_bytes, ..TaskPolicy::default() }, Random::default())
-    }
-
-    fn create(store: &TaskStore<ServerInFlight>, weight: usize) -> RpcResult<String> {
-        let in_flight = |id| InFlight::of_task(id, None);
-        store.create(Timestamp::from_nanos(0), None, weight, (&[], true), in_flight).map(|task| task.task_id)
-    }
-
-    fn json(value: &Value) -> Json {
-        Json::new(value).expect("JSON")
-    }
-
-    #[test]
-    fn params_of_running_tasks_are_counted() {
-        let store = store(100);
-        let first = create(&store, 60).expect("there is room");
-        assert!(create(&store, 41).is_err());
-        let second = create(&store, 40).expect("there is room");
-        assert!(create(&store, 1).is_err());
-        // One that was discarded, cancelled or has expired takes no room.
-        store.discard(&first);
-        assert_eq!(store.get(&first).map_err(|error| error.message), Err("Task not found".into()));
-        assert!(create(&store, 61).is_err());
-        let third = create(&store, 60).expect("there is room");
-        store.cancel(Timestamp::from_nanos(1), &second).expect("it runs");
-        let fourth = create(&store, 40).expect("there is room");
-        assert!(create(&store, 1).is_err());
-        let day = Timestamp::from_nanos(24 * 3600 * 1_000_000_000);
-        let stopped: Vec<_> = store.expire(day).stop.iter().map(|it| format!("{:?}", it.origin)).collect();
-        assert_eq!(stopped, [third, fourth].map(|id| format!("Task({id:?})")), "those that ran");
-        assert_eq!(store.len(), 0);
-        assert!(create(&store, 101).is_err() && create(&store, 100).is_ok());
-    }
-
-    #[test]
-    fn results_are_counted_with_their_texts() {
-        let error = |message: &str, data: Option<Value>| {
-            let error = ErrorObject::internal(message.to_owned());
-            Err(match data {
-                Some(data) => error.with_data(json(&data)),
-                None => error,
-            })
-        };
-        for (outcome, fault, bytes) in [
-            (Ok(json(&json!({"a": 1}))), None, 7),
-            (Ok(json(&json!({"a": 1}))), Some("no luck"), 14),
-            (error("no luck", None), None, 14),
-            (error("no luck", Some(json!("data"))), None, 20),
-            (error("bad", Some(json!("twelve bytes"))), None, 20),
-        ] {
-            for has_room in [true, false] {
-                let store = store(if has_room { bytes } else { bytes - 1 });
-                let id = create(&store, 1).expect("there is room");
-                store.finish(Timestamp::from_nanos(1), &id, outcome.clone(), fault.map(Into::into));
-                let task = store.get(&id).expect("it is there");
-                let refused = "The results of tasks are larger than the limit";
-                let own = outcome.as_ref().err().map(|error| &*error.message).or(fault);
-                let message = if has_room { own } else { Some(refused) };
-                assert_eq!(task.status_message.as_deref(), message, "{outcome:?} {has_room}");
-                let status = if message.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
-                assert_eq!(task.status, status, "{outcome:?} {has_room}");
-                // It holds exactly that much.
-                assert_eq!((create(&store, 1).is_ok(), create(&store, bytes).is_ok()), (!has_room, false));
-            }
-        }
-    }
-
-    #[test]
-    fn fetched_results_are_removed_oldest_first_if_needed() {
-        let store = store(100);
-        let [first, second, kept] = [(); 3].map(|()| create(&store, 0).expect("there is room"));
-        // A text of 30 bytes each.
-        for id in [&first, &second, &kept] {
-            store.finish(Timestamp::from_nanos(1), id, Ok(json(&json!("x".repeat(28)))), None);
-        }
-        for id in [&first, &second] {
-            lock(&store.entry(id).expect("it is there")).fetched = true;
-        }
-        let left = || [&first, &second, &kept].map(|id| store.get(id).is_ok());
-        create(&store, 10).expect("there is room");
-        assert_eq!(left(), [true; 3]);
-        assert!(create(&store, 61).is_err());
-        assert_eq!(left(), [true; 3], "none is removed if that is not enough");
-        create(&store, 30).expect("there is room");
-        assert_eq!(left(), [false, true, true]);
-        create(&store, 1).expect("there is room");
-        assert_eq!(left(), [false, false, true]);
-    }
-}
+mod tests;
