@@ -16,7 +16,7 @@ use mcp_proto::{
 };
 use mcp_tests::{
     harness::{full_client, full_server},
-    hostile::{Attack, CLIENTS, Ending, HostilePeer, SERVERS},
+    hostile::{Attack, CLIENTS, Ending, HostilePeer, PeerIo, SERVERS},
 };
 
 /// The bytes that a driver reads at once, and the bytes that it polls before it writes.
@@ -368,4 +368,29 @@ fn clients_with_middle_messages_stay_within_limits() {
     for frame_bytes in MIDDLE {
         attack_all(SERVERS, &VERSIONS[1..], &middle_limits(frame_bytes), attack_client);
     }
+}
+
+/// Sends requests that each describe another client with many icons, whose decoded form takes many times their text.
+fn many_icons(io: &mut PeerIo, step: u64) {
+    let icons = [r#"{"src":""}"#; 33].join(",");
+    let prefix = "io.modelcontextprotocol/";
+    io.line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{step},"method":"vendor/a","params":{{"_meta":{{"{prefix}protocolVersion":"2026-07-28","{prefix}clientCapabilities":{{}},"{prefix}clientInfo":{{"name":"{step}","version":"1","icons":[{icons}]}}}}}}}}"#
+    ));
+}
+
+#[test]
+fn requests_with_icons_stay_within_limits() {
+    let mut limits = tiny_limits();
+    (limits.requests, limits.request_bytes) = (110, 400 << 10);
+    let hostile = HostilePeer {
+        name: "many_icons",
+        steps: 150,
+        chunk: CHUNK,
+        reads: true,
+        end: Ending::StaysOpen,
+        completes_handshake: true,
+        step: many_icons,
+    };
+    attack_all(&[hostile], &VERSIONS[2..], &limits, attack_server);
 }
