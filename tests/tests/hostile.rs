@@ -16,12 +16,16 @@ use mcp_proto::{
 };
 use mcp_tests::{
     harness::{full_client, full_server},
-    hostile::{Attack, CLIENTS, Ending, HostilePeer, SERVERS},
+    hostile::{Attack, CLIENTS, Ending, HostilePeer, PeerIo, SERVERS},
 };
 
 /// The bytes that a driver reads at once, and the bytes that it polls before it writes.
 const CHUNK: usize = 4096;
 const HIGH_WATER: usize = 16 << 10;
+
+/// The start of the buffer for output, which peers ignore. The connection exchanges its own buffer for an empty one to
+/// avoid a copy of a large message, and this buffer is not measured.
+const EMPTY_LINE: &[u8] = b"\n";
 
 /// Returns limits that are small enough to be reached soon.
 fn small_limits() -> Limits {
@@ -45,6 +49,22 @@ fn tiny_limits() -> Limits {
     (limits.cache_entries, limits.cache_bytes) = (0, 0);
     (limits.batch_members, limits.tasks, limits.subscriptions) = (4, 1, 1);
     (limits.input_requests, limits.task_input_requests, limits.noise_lines) = (1, 4, 100);
+    limits
+}
+
+/// Sizes of messages below and at 16 KiB, up to which `Limits::memory` counts smaller buffers too. In a list of 12,450
+/// bytes there are just more empty strings than a vector of 4,096 holds.
+const MIDDLE: [usize; 2] = [12_450, 16 << 10];
+
+/// Returns limits with messages of this size and little else, so that their bound has little besides the messages.
+fn middle_limits(frame_bytes: usize) -> Limits {
+    let mut limits = Limits::new();
+    (limits.frame_bytes, limits.outbox_bytes, limits.control_bytes) = (frame_bytes, 2048, 512);
+    (limits.requests, limits.request_bytes) = (1, 4096);
+    (limits.calls, limits.call_bytes) = (2, 1024);
+    (limits.cache_entries, limits.cache_bytes) = (0, 0);
+    (limits.batch_members, limits.tasks, limits.subscriptions) = (0, 0, 0);
+    (limits.input_requests, limits.task_input_requests, limits.noise_lines) = (0, 0, 100);
     limits
 }
 
@@ -102,7 +122,8 @@ fn json(text: &str) -> Json {
 impl<E> AttackedSide<E> {
     fn new(conn: Connection<E>, pace: Pace) -> Self {
         let limit = conn.settings().limits.frame_bytes;
-        let out = aside(|| Vec::with_capacity(1 << 20));
+        let mut out = aside(|| Vec::with_capacity(1 << 20));
+        out.extend_from_slice(EMPTY_LINE);
         let (owed, calls) = aside(|| (Vec::with_capacity(100_000), Vec::with_capacity(100_000)));
         Self { conn, lines: LineDecoder::new(limit), now: Timestamp::ZERO, pace, owed, calls, out }
     }
@@ -169,11 +190,11 @@ impl<E> AttackedSide<E> {
         self.poll();
         loop {
             while self.out.len() < HIGH_WATER && self.conn.poll_transmit(&mut self.out).is_some() {}
-            if !reads || self.out.is_empty() {
+            if !reads || self.out.len() == EMPTY_LINE.len() {
                 break;
             }
             aside(|| attack.receive(&self.out));
-            self.out.clear();
+            self.out.truncate(EMPTY_LINE.len());
         }
     }
 
@@ -218,7 +239,7 @@ impl<E> Drop for AttackedSide<E> {
 
 /// Sends requests of a client application.
 fn send_request(client: &mut AttackedSide<mcp_proto::connection::ClientRole>, step: u64) {
-    let params = aside(|| match step % 5 {
+    let params = aside(|| match step % 6 {
         0 => ("tools/call", json(r#"{"name":"t","task":{"ttl":1000}}"#)),
         1 => ("tools/list", json(&format!(r#"{{"cursor":"{step}"}}"#))),
         2 => ("resources/read", json(&format!(r#"{{"uri":"test://{step}"}}"#))),
@@ -226,7 +247,11 @@ fn send_request(client: &mut AttackedSide<mcp_proto::connection::ClientRole>, st
             "subscriptions/listen",
             json(r#"{"notifications":{"toolsListChanged":true,"resourceSubscriptions":["test://a"]}}"#),
         ),
-        _ => ("tools/call", json(r#"{"name":"t"}"#)),
+        4 => ("tools/call", json(r#"{"name":"t"}"#)),
+        _ => {
+            let pad = "x".repeat(client.conn.settings().limits.frame_bytes - 600);
+            ("tools/call", json(&format!(r#"{{"name":"t","arguments":{{"pad":"{pad}"}}}}"#)))
+        }
     });
     let options = RequestOptions { resubscribe: true, ..RequestOptions::default() };
     for _ in 0..3 {
@@ -329,4 +354,43 @@ fn tiny_servers_stay_within_their_limits() {
 #[test]
 fn tiny_clients_stay_within_their_limits() {
     attack_all(SERVERS, &VERSIONS[1..], &tiny_limits(), attack_client);
+}
+
+#[test]
+fn servers_with_middle_messages_stay_within_limits() {
+    for frame_bytes in MIDDLE {
+        attack_all(CLIENTS, &VERSIONS, &middle_limits(frame_bytes), attack_server);
+    }
+}
+
+#[test]
+fn clients_with_middle_messages_stay_within_limits() {
+    for frame_bytes in MIDDLE {
+        attack_all(SERVERS, &VERSIONS[1..], &middle_limits(frame_bytes), attack_client);
+    }
+}
+
+/// Sends requests that each describe another client with many icons, whose decoded form takes many times their text.
+fn many_icons(io: &mut PeerIo, step: u64) {
+    let icons = [r#"{"src":""}"#; 33].join(",");
+    let prefix = "io.modelcontextprotocol/";
+    io.line(&format!(
+        r#"{{"jsonrpc":"2.0","id":{step},"method":"vendor/a","params":{{"_meta":{{"{prefix}protocolVersion":"2026-07-28","{prefix}clientCapabilities":{{}},"{prefix}clientInfo":{{"name":"{step}","version":"1","icons":[{icons}]}}}}}}}}"#
+    ));
+}
+
+#[test]
+fn requests_with_icons_stay_within_limits() {
+    let mut limits = tiny_limits();
+    (limits.requests, limits.request_bytes) = (110, 400 << 10);
+    let hostile = HostilePeer {
+        name: "many_icons",
+        steps: 150,
+        chunk: CHUNK,
+        reads: true,
+        end: Ending::StaysOpen,
+        completes_handshake: true,
+        step: many_icons,
+    };
+    attack_all(&[hostile], &VERSIONS[2..], &limits, attack_server);
 }

@@ -83,8 +83,10 @@ impl<'a> RawJson<'a> {
         RawJson { text: Cow::Owned(self.text.into_owned()), index: self.index }
     }
 
-    /// Returns an upper bound of the memory of the decoded value, in bytes: its text, and for each member or element
-    /// its place in a list. It can be far larger than the text, since `"",` is an element.
+    /// Returns an estimate of the memory of the decoded value, in bytes: its text, and for each member or element its
+    /// place in a list. It can be far larger than the text, since `"",` is an element. It is an upper bound for strings
+    /// and members of maps. A list of small objects, such as icons, takes up to three times as much, because a place is
+    /// as large as the type and a list that grows has up to twice as many.
     pub(crate) fn weight(&self) -> usize {
         self.weight_with(self.commas())
     }
@@ -384,6 +386,25 @@ mod tests {
         }
         buffer.clear(1);
         assert_eq!(buffer.text.capacity(), 0);
+    }
+
+    #[test]
+    fn decoded_lists_exceed_their_weight_only_for_objects() {
+        use crate::schema::Icon;
+        use std::vec::Vec;
+
+        for number in [1_usize, 4, 5, 16, 17, 33, 65, 1025] {
+            let names = std::format!("[{}]", std::vec![r#""""#; number].join(","));
+            let raw = RawJson::trusted(&names);
+            let decoded: Vec<String> = raw.decode().expect("it is a list");
+            assert!(decoded.capacity() * size_of::<String>() <= raw.weight(), "{number}");
+            let icons = std::format!("[{}]", std::vec![r#"{"src":""}"#; number].join(","));
+            let raw = RawJson::trusted(&icons);
+            let decoded: Vec<Icon> = raw.decode().expect("it is a list");
+            let bytes = decoded.capacity() * size_of::<Icon>();
+            assert!(bytes <= 3 * raw.weight(), "{number}: {bytes}");
+            assert!(number != 1025 || bytes > raw.weight(), "{number}: {bytes}");
+        }
     }
 
     #[test]

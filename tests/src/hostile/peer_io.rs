@@ -84,7 +84,10 @@ impl PeerIo {
         let id = id.to_string();
         if completes_handshake && matches!(method, "initialize" | "server/discover") && !self.has_completed_handshake {
             self.has_completed_handshake = true;
-            let offer = self.handshake_result(SERVER_CAPABILITIES, "");
+            // The client keeps them, as much as its limits allow.
+            let instructions = "i".repeat((self.frame_bytes - self.frame_bytes / 8).saturating_sub(800));
+            let more = format!(r#","instructions":"{instructions}""#);
+            let offer = self.handshake_result(SERVER_CAPABILITIES, &more);
             return self.respond(&id, &offer);
         }
         if self.requests.len() == MAX_QUEUED {

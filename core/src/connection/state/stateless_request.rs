@@ -5,7 +5,7 @@ use alloc::{sync::Arc, vec::Vec};
 use crate::{
     connection::{json_splice, types::SendError},
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
-    schema::{At, ClientCapabilities, Implementation, LoggingLevel, keys},
+    schema::{At, ClientCapabilities, Icon, Implementation, LoggingLevel, keys},
     wire::{RawJson, encode::Encoded, name_search::may_have_result_members},
 };
 
@@ -55,6 +55,14 @@ pub(crate) struct ClientDescription {
     pub(crate) info: Option<Implementation>,
     /// The same capabilities as a set.
     pub(crate) declared: CapabilitySet,
+}
+
+impl ClientDescription {
+    /// Returns the bytes of the list of icons. It takes more memory than the [weight](RawJson::weight) of its text.
+    pub(crate) fn icon_bytes(&self) -> usize {
+        let icons = self.info.as_ref().and_then(|info| info.icons.as_ref());
+        icons.map_or(0, |icons| icons.capacity() * size_of::<Icon>())
+    }
 }
 
 /// The `_meta` of a request.

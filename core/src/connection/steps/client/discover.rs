@@ -1,15 +1,12 @@
 //! Detection of the server's era: the client sends `server/discover` as a probe, and the response decides.
 
-use alloc::{
-    boxed::Box,
-    string::{String, ToString},
-};
+use alloc::{boxed::Box, string::ToString};
 
 use crate::{
     connection::{
         engine::{Engine, RoleState},
         state::{client_start::Probe, tags::CallTag},
-        steps::client::renegotiate::supported,
+        steps::client::renegotiate::{ServerVersions, supported},
         types::{CloseReason, Event, RequestOptions},
     },
     protocol::{Era, Method, Phase, ProtocolVersion, VersionSet},
@@ -71,8 +68,10 @@ impl Engine {
                 return None;
             }
         };
-        let Some(version) = self.common(&discovered.supported_versions, VersionSet::MODERN) else {
-            self.handshake_or_close(now, &discovered.supported_versions);
+        let mut supported = ServerVersions::NONE;
+        discovered.supported_versions.iter().for_each(|name| supported.add(name));
+        let Some(version) = self.common(supported.known, VersionSet::MODERN) else {
+            self.handshake_or_close(now, &supported);
             return None;
         };
         self.version = Some(version);
@@ -96,8 +95,8 @@ impl Engine {
         self.mark_probe_answered();
         match error.code {
             ErrorCode::UNSUPPORTED_PROTOCOL_VERSION => {
-                let supported = supported(&error).unwrap_or_default();
-                match self.common(&supported, VersionSet::MODERN) {
+                let supported = supported(&error).unwrap_or(ServerVersions::NONE);
+                match self.common(supported.known, VersionSet::MODERN) {
                     Some(version) if !again => self.probe(now, version, true),
                     Some(_) => self.end(CloseReason::Refused(error.shortened())),
                     None => self.handshake_or_close(now, &supported),
@@ -139,10 +138,10 @@ impl Engine {
 
     /// Starts the legacy handshake in the newest common revision, or closes the connection if there is none. Called
     /// when no modern revision is common.
-    fn handshake_or_close(&mut self, now: Timestamp, supported: &[String]) {
-        match self.common(supported, VersionSet::LEGACY) {
+    fn handshake_or_close(&mut self, now: Timestamp, supported: &ServerVersions) {
+        match self.common(supported.known, VersionSet::LEGACY) {
             Some(version) => self.shake_hands(now, Some(version)),
-            None => self.end(CloseReason::UnsupportedVersion(excerpt_of_error(&supported.join(", ")).into_owned())),
+            None => self.end(CloseReason::UnsupportedVersion(supported.shown().into_owned())),
         }
     }
 
@@ -174,8 +173,7 @@ impl Engine {
     }
 
     /// Returns the newest revision in `among` that both sides support.
-    pub(crate) fn common(&self, supported: &[String], among: VersionSet) -> Option<ProtocolVersion> {
-        let theirs: VersionSet = supported.iter().filter_map(|text| ProtocolVersion::parse(text)).collect();
+    pub(crate) fn common(&self, theirs: VersionSet, among: VersionSet) -> Option<ProtocolVersion> {
         theirs.intersection(self.settings().versions).intersection(among).newest()
     }
 

@@ -125,6 +125,7 @@ impl Engine {
             self.answer_discover(&id, modern.client.version, origin);
             return None;
         }
+        let described = described.saturating_add(modern.client.icon_bytes());
         let origin = Origin { bytes: origin.bytes.saturating_add(described), ..origin };
         // A binding that has headers passes one request to each connection.
         if !origin.repetition.is_found && self.headers().is_none() && weight <= SMALL_META {
