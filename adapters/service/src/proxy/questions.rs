@@ -1,4 +1,9 @@
 //! Requests of a backend to the client: for input of the user or the model, and for its roots.
+//!
+//! A request that names no call is passed to a client only if all calls in flight at its arrival were those of that
+//! client. If the call that it was sent with ends before the client has responded, it is sent with another call of the
+//! client that was in flight at the arrival, or else refused. It is never sent with a call that began later: the backend
+//! did not have that call when it sent the request, so the client may be another one.
 
 use std::sync::{Arc, Weak};
 
@@ -102,9 +107,11 @@ async fn ask<R: DeserializeOwned>(
         _ => None,
     };
     let connection = backend.shared.calls.number();
+    // Calls that begin later are not those that the request belongs to.
+    let mut callers = shared.calls.callers();
     let entry = match &origin {
         Some(origin) => shared.calls.get((connection, origin.call)),
-        None => shared.calls.of_message(related.map(|call| (connection, call))),
+        None => shared.calls.of_message(related.map(|call| (connection, call)), &callers),
     };
     // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
     let is_certain = origin.is_some() || related.is_some();
@@ -132,7 +139,10 @@ async fn ask<R: DeserializeOwned>(
         match select_biased(asked.answer.wait(), backend.cancelled()).await {
             Ok(Some(answer)) => break Ok(answer),
             // The call has ended, and the question may be that of another call of the client.
-            Ok(None) if !is_certain => entry = shared.calls.of_message(None).ok_or_else(unknown)?,
+            Ok(None) if !is_certain => {
+                shared.calls.retain_in_flight(&mut callers);
+                entry = callers.sole().ok_or_else(unknown)?;
+            }
             Ok(None) => return Err(unknown()),
             Err(cause) => break Err(cause),
         }

@@ -423,10 +423,20 @@ impl CallTable {
         lock(&self.table).late.extend(connection, until);
     }
 
-    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest one, if
-    /// all calls are those of one client.
-    pub(super) fn of_message(&self, related: Option<CallKey>) -> Option<Arc<CallEntry>> {
-        related.and_then(|related| self.get(related)).or_else(|| self.callers().sole())
+    /// Removes the calls that are no longer in flight. Calls that have begun in the meantime are not added.
+    pub(super) fn retain_in_flight(&self, callers: &mut Callers) {
+        let removed: Vec<_> = {
+            let table = lock(&self.table);
+            let is_over = |call: &mut Arc<CallEntry>| !table.rows.values().any(|row| Arc::ptr_eq(&row.entry, call));
+            callers.calls.extract_if(.., is_over).collect()
+        };
+        drop(removed);
+    }
+
+    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest of the
+    /// callers at its arrival, if all of their calls are those of one client.
+    pub(super) fn of_message(&self, related: Option<CallKey>, callers: &Callers) -> Option<Arc<CallEntry>> {
+        related.and_then(|related| self.get(related)).or_else(|| callers.sole())
     }
 
     /// Stores a call until its client sends its next request. Returns the call if `max` calls are stored, or the client

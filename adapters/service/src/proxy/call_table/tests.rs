@@ -181,19 +181,41 @@ fn messages_belong_to_their_call_or_the_latest() {
     table.began(&first, call);
     let number = peer.calls().number();
     let is = |found: Option<Arc<CallEntry>>, at: usize| found.is_some_and(|found| Arc::ptr_eq(&found, &entries[at]));
-    assert!(is(table.of_message(Some((number, call))), 0) && is(table.of_message(None), 1));
-    assert!(is(table.of_message(Some((number + 1, call))), 1));
+    let of_message = |related| table.of_message(related, &table.callers());
+    assert!(is(of_message(Some((number, call))), 0) && is(of_message(None), 1));
+    assert!(is(of_message(Some((number + 1, call))), 1));
     assert!(table.get((number + 1, call)).is_none() && is(table.get((number, call)), 0));
     drop(second);
-    assert!(is(table.of_message(None), 0));
+    assert!(is(of_message(None), 0));
     assert!(table.callers().late.is_empty(), "it was not sent");
     first.sent();
     drop(first);
-    assert!(table.get((number, call)).is_none() && table.of_message(None).is_none());
+    assert!(table.get((number, call)).is_none() && of_message(None).is_none());
     let callers = table.callers();
     assert_eq!((callers.calls.len(), callers.late.len()), (0, 1));
     let own = context.shared.calls.number();
     assert!(callers.have_left(own) && !callers.have_left(own + 1));
     client.advance(Duration::from_secs(60));
     assert!(table.callers().late.is_empty());
+}
+
+#[test]
+fn calls_that_begin_later_are_no_callers() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let entries = [(); 3].map(|()| CallEntry::new(context.clone()));
+    let insert = |at: usize| table.insert(&peer, &entries[at], Duration::ZERO);
+    let (first, second) = (insert(0), insert(1));
+    let mut callers = table.callers();
+    let mut latest = || {
+        table.retain_in_flight(&mut callers);
+        callers.sole().and_then(|sole| entries.iter().position(|entry| Arc::ptr_eq(entry, &sole)))
+    };
+    assert_eq!(latest(), Some(1));
+    let third = insert(2);
+    drop(second);
+    assert_eq!(latest(), Some(0));
+    drop(first);
+    assert_eq!(latest(), None, "the third call began later");
+    drop(third);
 }
