@@ -20,7 +20,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    call_table::{Answer, CallEntry},
+    call_table::{Answer, CallEntry, Callers},
     shared::Shared,
 };
 use crate::{
@@ -107,14 +107,15 @@ async fn ask<R: DeserializeOwned>(
         _ => None,
     };
     let connection = backend.shared.calls.number();
-    // Calls that begin later are not those that the request belongs to.
-    let mut callers = shared.calls.callers();
-    let entry = match &origin {
-        Some(origin) => shared.calls.get((connection, origin.call)),
-        None => shared.calls.of_message(related.map(|call| (connection, call)), &callers),
-    };
     // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
     let is_certain = origin.is_some() || related.is_some();
+    // Calls that begin later are not those that it belongs to.
+    let mut callers = if is_certain { Callers::default() } else { shared.calls.callers() };
+    let entry = match &origin {
+        Some(origin) => shared.calls.get((connection, origin.call)),
+        None if is_certain => shared.calls.of_message(related.map(|call| (connection, call))),
+        None => callers.sole(),
+    };
     if entry.is_none() || !is_certain {
         shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
     }

@@ -229,6 +229,7 @@ impl Table {
 }
 
 /// The calls to which a message of the backend may belong.
+#[derive(Default)]
 pub(super) struct Callers {
     /// The calls in flight, the oldest first.
     pub(super) calls: Vec<Arc<CallEntry>>,
@@ -433,10 +434,10 @@ impl CallTable {
         drop(removed);
     }
 
-    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest of the
-    /// callers at its arrival, if all of their calls are those of one client.
-    pub(super) fn of_message(&self, related: Option<CallKey>, callers: &Callers) -> Option<Arc<CallEntry>> {
-        related.and_then(|related| self.get(related)).or_else(|| callers.sole())
+    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest one, if
+    /// all calls are those of one client.
+    pub(super) fn of_message(&self, related: Option<CallKey>) -> Option<Arc<CallEntry>> {
+        related.and_then(|related| self.get(related)).or_else(|| self.callers().sole())
     }
 
     /// Stores a call until its client sends its next request. Returns the call if `max` calls are stored, or the client
