@@ -34,8 +34,9 @@
 //!   get the prefix, and metadata of the connection is replaced.
 //! - **A request of the backend** is passed to the client to whose call it belongs. In 2026-07-28 it names its call. In
 //!   a session over Streamable HTTP it arrives on the stream of its call. Over other transports a session has no such
-//!   information: the request is refused if calls of several clients are in flight, or none. A cancelled call counts
-//!   until the backend responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
+//!   information: the request is refused if calls of several clients are in flight when it arrives, or none. A call
+//!   that begins later does not get it, also if it is the only one that is left. A cancelled call counts until the
+//!   backend responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
 //! - **A call with questions** of a backend with a session runs once, also for a client without a session: the call
 //!   waits for the next request of the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is applied before the client gets the result.

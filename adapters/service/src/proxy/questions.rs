@@ -1,4 +1,9 @@
 //! Requests of a backend to the client: for input of the user or the model, and for its roots.
+//!
+//! A request that names no call is passed to a client only if all calls in flight at its arrival were those of that
+//! client. If the call that it was sent with ends before the client has responded, it is sent with another call of the
+//! client that was in flight at the arrival, or else refused. It is never sent with a call that began later: the backend
+//! did not have that call when it sent the request, so the client may be another one.
 
 use std::sync::{Arc, Weak};
 
@@ -15,7 +20,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    call_table::{Answer, CallEntry},
+    call_table::{Answer, CallEntry, Callers},
     shared::Shared,
 };
 use crate::{
@@ -102,12 +107,15 @@ async fn ask<R: DeserializeOwned>(
         _ => None,
     };
     let connection = backend.shared.calls.number();
-    let entry = match &origin {
-        Some(origin) => shared.calls.get((connection, origin.call)),
-        None => shared.calls.of_message(related.map(|call| (connection, call))),
-    };
     // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
     let is_certain = origin.is_some() || related.is_some();
+    // Calls that begin later are not those that it belongs to.
+    let mut callers = if is_certain { Callers::default() } else { shared.calls.callers() };
+    let entry = match &origin {
+        Some(origin) => shared.calls.get((connection, origin.call)),
+        None if is_certain => shared.calls.of_message(related.map(|call| (connection, call))),
+        None => callers.sole(),
+    };
     if entry.is_none() || !is_certain {
         shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
     }
@@ -132,7 +140,10 @@ async fn ask<R: DeserializeOwned>(
         match select_biased(asked.answer.wait(), backend.cancelled()).await {
             Ok(Some(answer)) => break Ok(answer),
             // The call has ended, and the question may be that of another call of the client.
-            Ok(None) if !is_certain => entry = shared.calls.of_message(None).ok_or_else(unknown)?,
+            Ok(None) if !is_certain => {
+                shared.calls.retain_in_flight(&mut callers);
+                entry = callers.sole().ok_or_else(unknown)?;
+            }
             Ok(None) => return Err(unknown()),
             Err(cause) => break Err(cause),
         }

@@ -153,6 +153,38 @@ impl Gate {
     }
 }
 
+/// A client whose user responds to a form after the gate is open.
+fn gated(user: &'static str, gate: &Arc<Gate>) -> Host {
+    let gate = gate.clone();
+    let host = Host::builder(user, "1.0.0").elicitation_async(move |_, _| {
+        let gate = gate.clone();
+        async move {
+            gate.pass().await;
+            let content = Map::from_iter([("name".to_owned(), ElicitValue::from(user))]);
+            Ok::<_, Failure>(ElicitResult::accept(content))
+        }
+    });
+    host.build()
+}
+
+/// Returns the id of the first request in a transcript.
+fn first_id(transcript: &str) -> String {
+    let id = transcript.split(r#""id":"#).nth(1).and_then(|rest| rest.split([',', '}']).next());
+    id.expect("a request").to_owned()
+}
+
+/// Sends a question of a backend that names no call.
+fn send_question(world: &mut World, id: &str, message: &str) {
+    let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
+    let params = format!(r#"{{"message":"{message}","requestedSchema":{form}}}"#);
+    let line = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"elicitation/create","params":{params}}}"#);
+    world.back(0).send_server_line(&line);
+}
+
+fn send_result(world: &mut World, id: &str) {
+    world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
+}
+
 /// A session does not say to which call a question belongs. So it may be that of another call of the client.
 #[test]
 fn a_question_outlives_the_call_that_it_is_sent_with() {
@@ -160,31 +192,18 @@ fn a_question_outlives_the_call_that_it_is_sent_with() {
         let mut world = World::new();
         world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
         let gate = Arc::new(Gate::default());
-        let passed = gate.clone();
-        let ada = Host::builder("ada", "1.0.0").elicitation_async(move |_, _| {
-            let gate = passed.clone();
-            async move {
-                gate.pass().await;
-                let content = Map::from_iter([("name".to_owned(), ElicitValue::from("ada"))]);
-                Ok::<_, Failure>(ElicitResult::accept(content))
-            }
-        });
-        let ada = world.client(&ada.build(), V2026_07_28);
+        let ada = world.client(&gated("ada", &gate), V2026_07_28);
         let other = has_other.then(|| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
         world.settle();
         world.back(0).take_transcript();
         let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
         world.settle();
-        let transcript = world.back(0).take_transcript().to_string();
-        let id = transcript.split(r#""id":"#).nth(1).and_then(|rest| rest.split([',', '}']).next()).expect("a call");
-        let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
-        let params = format!(r#"{{"message":"Who?","requestedSchema":{form}}}"#);
-        let question = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"elicitation/create","params":{params}}}"#);
-        world.back(0).send_server_line(&question);
+        let id = first_id(&world.back(0).take_transcript().to_string());
+        send_question(&mut world, "q", "Who?");
         if is_asked {
             world.settle();
         }
-        world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
+        send_result(&mut world, &id);
         gate.open();
         world.wait(call).expect("a result");
         world.settle();
@@ -195,6 +214,45 @@ fn a_question_outlives_the_call_that_it_is_sent_with() {
         let expected = (is_asked || has_other, !is_asked && !has_other);
         assert_eq!((has_answer, is_refused), expected, "asked: {is_asked}, another: {has_other}: {transcript}");
         drop(other);
+        world.settle();
+    }
+}
+
+/// The second question arrives while the client responds to the first one, and waits for the next round.
+#[test]
+fn a_question_does_not_move_to_a_call_that_began_later() {
+    for has_other in [false, true] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+        let gate = Arc::new(Gate::default());
+        let ada = world.client(&gated("ada", &gate), V2026_07_28);
+        let bob = world.client(&host("bob"), V2026_07_28);
+        let other = has_other.then(|| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
+        world.settle();
+        world.back(0).take_transcript();
+        let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        let id = first_id(&world.back(0).take_transcript().to_string());
+        for question in ["q1", "q2"] {
+            send_question(&mut world, question, &format!("{question} of ada"));
+            world.settle();
+        }
+        let later = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        send_result(&mut world, &id);
+        world.settle();
+        gate.open();
+        world.wait(call).expect("a result");
+        world.settle();
+        let transcript = world.clients[bob].transcript().to_string();
+        assert!(!transcript.contains("of ada"), "{transcript}");
+        let transcript = world.back(0).transcript().to_string();
+        let answer = |id: &str| format!(r#""id":"{id}","result":{{"action":"accept","content":{{"name":"ada"}}}}"#);
+        assert!(transcript.contains(&answer("q1")), "{transcript}");
+        // Another call of the client that was in flight gets the question.
+        assert_eq!(transcript.contains(&answer("q2")), has_other, "{transcript}");
+        assert_eq!(transcript.contains("No call of a client is in flight"), !has_other, "{transcript}");
+        drop((other, later));
         world.settle();
     }
 }
@@ -210,10 +268,7 @@ fn send_log(world: &mut World, data: &str) {
 /// What a backend sends about a call that has ended, in a session.
 fn send_late(world: &mut World) {
     send_log(world, "late");
-    let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
-    let params = format!(r#"{{"message":"Who is late?","requestedSchema":{form}}}"#);
-    let line = format!(r#"{{"jsonrpc":"2.0","id":"late","method":"elicitation/create","params":{params}}}"#);
-    world.back(0).send_server_line(&line);
+    send_question(world, "late", "Who is late?");
     world.settle();
 }
 

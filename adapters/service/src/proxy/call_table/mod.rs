@@ -230,6 +230,7 @@ impl Table {
 }
 
 /// The calls to which a message of the backend may belong.
+#[derive(Default)]
 pub(super) struct Callers {
     /// The calls in flight, the oldest first.
     pub(super) calls: Vec<Arc<CallEntry>>,
@@ -420,6 +421,17 @@ impl CallTable {
     /// Records that the backend has sent a request that may belong to a call which has ended.
     pub(super) fn may_continue(&self, connection: u64, until: Timestamp) {
         lock(&self.table).late.extend(connection, until);
+    }
+
+    /// Removes the calls that are no longer in flight. Calls that have begun in the meantime are not added.
+    pub(super) fn retain_in_flight(&self, callers: &mut Callers) {
+        let removed: Vec<_> = {
+            let table = lock(&self.table);
+            // A client may have thousands of calls in flight.
+            let in_flight: BTreeSet<_> = table.rows.values().map(|row| Arc::as_ptr(&row.entry)).collect();
+            callers.calls.extract_if(.., |call| !in_flight.contains(&Arc::as_ptr(call))).collect()
+        };
+        drop(removed);
     }
 
     /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest one, if

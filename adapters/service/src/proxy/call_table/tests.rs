@@ -243,3 +243,24 @@ fn former_connections_are_dropped_outside_of_the_lock() {
     drop(registered);
     assert_eq!(*lock(&free), Some(true), "dropping a connection drops its jobs, which may have calls");
 }
+
+#[test]
+fn calls_that_begin_later_are_no_callers() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let entries = [(); 3].map(|()| CallEntry::new(context.clone()));
+    let insert = |at: usize| table.insert(&peer, &entries[at], Duration::ZERO);
+    let (first, second) = (insert(0), insert(1));
+    let mut callers = table.callers();
+    let mut latest = || {
+        table.retain_in_flight(&mut callers);
+        callers.sole().and_then(|sole| entries.iter().position(|entry| Arc::ptr_eq(entry, &sole)))
+    };
+    assert_eq!(latest(), Some(1));
+    let third = insert(2);
+    drop(second);
+    assert_eq!(latest(), Some(0));
+    drop(first);
+    assert_eq!(latest(), None, "the third call began later");
+    drop(third);
+}
