@@ -102,7 +102,7 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         party: Party::Server,
         subject: &name,
         identity: probe.mask(&probe.facts.identity()),
-        revisions: probe.facts.revisions(),
+        revisions: probe.facts.revisions().iter().map(|revision| probe.mask(revision)).collect(),
         notes: &notes,
         findings: &findings,
     };

@@ -12,7 +12,7 @@ use std::{
 };
 
 #[cfg(unix)]
-use std::{fs, path::PathBuf};
+use std::{fs, panic, path::PathBuf};
 
 #[cfg(unix)]
 use rustix::process::{Pid, Signal, kill_process_group};
@@ -259,7 +259,17 @@ pub(super) fn kill_group(group: &mut Option<Pid>) {
     }
 }
 
-/// Ends the server together with this program on SIGINT, SIGTERM and SIGHUP: Ctrl-C does not reach another group.
+/// Ends the process group, and removes the file.
+#[cfg(unix)]
+fn release(group: &mut Option<Pid>, file: &mut Option<PathBuf>) {
+    kill_group(group);
+    if let Some(file) = file.take() {
+        let _ = fs::remove_file(file);
+    }
+}
+
+/// Ends the server together with this program on SIGINT, SIGTERM and SIGHUP: Ctrl-C does not reach another group. So
+/// does a panic if it aborts the program, since nothing is dropped then.
 #[cfg(unix)]
 pub(super) fn end_on_signals() -> io::Result<()> {
     let mut signals = Signals::new([SIGINT, SIGTERM, SIGHUP])?;
@@ -267,13 +277,20 @@ pub(super) fn end_on_signals() -> io::Result<()> {
         if let Some(signal) = signals.forever().next() {
             // The guard is kept, so that no process is started any more.
             let mut group = lock_group();
-            kill_group(&mut group);
-            if let Some(file) = FILE.lock().unwrap_or_else(PoisonError::into_inner).take() {
-                let _ = fs::remove_file(file);
-            }
+            release(&mut group, &mut FILE.lock().unwrap_or_else(PoisonError::into_inner));
             std::process::exit(128 + signal);
         }
     };
+    if cfg!(panic = "abort") {
+        let previous = panic::take_hook();
+        panic::set_hook(Box::new(move |info| {
+            previous(info);
+            // The thread that panics may have a lock.
+            if let (Ok(mut group), Ok(mut file)) = (GROUP.try_lock(), FILE.try_lock()) {
+                release(&mut group, &mut file);
+            }
+        }));
+    }
     thread::Builder::new().name("signals".into()).spawn(end).map(|_| ())
 }
 

@@ -57,8 +57,7 @@ impl Address {
         let bare = authority.as_str().rsplit_once('@').map_or(authority.as_str(), |(_, host)| host);
         let mut secrets = Secrets::default();
         headers.iter().for_each(|(name, value)| secrets.add(name, value));
-        let query = uri.query().unwrap_or_default().split('&');
-        query.for_each(|pair| secrets.add("", pair.split_once('=').map_or(pair, |(_, value)| value)));
+        secrets.add_query(uri.query().unwrap_or_default());
         Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None, secrets })
     }
 

@@ -10,7 +10,7 @@ use std::{
     time::Duration,
 };
 
-use http::{Method, Request, header::CONTENT_TYPE, response::Parts};
+use http::{Method, Request, StatusCode, header::CONTENT_TYPE, response::Parts};
 use mcp_blocking::http::ureq::{
     self, Agent,
     tls::{RootCerts, TlsConfig},
@@ -169,8 +169,8 @@ impl Exchange {
         loop {
             match body.read(&mut chunk) {
                 Ok(0) => {
-                    let is_message = seen.end(&self.observer);
-                    if let Some(number) = number.filter(|_| !is_message && !head.status.is_success()) {
+                    let has_id = seen.end(&self.observer);
+                    if let Some(number) = number.filter(|_| is_refusal(head.status, has_id)) {
                         self.observer.refused(number);
                     }
                     return Ok(());
@@ -182,6 +182,32 @@ impl Exchange {
                 Err(error) if error.kind() == io::ErrorKind::Interrupted => {}
                 Err(error) => return Err(error),
             }
+        }
+    }
+}
+
+/// Returns whether the request may be sent again with its id. `has_id`: the response is a message with an id. After 401
+/// and 403 the client sends it with other credentials, whatever the body was.
+fn is_refusal(status: StatusCode, has_id: bool) -> bool {
+    matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) || !has_id && !status.is_success()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn refused_requests_may_be_sent_again() {
+        for (status, has_id, expected) in [
+            (200, false, false),
+            (202, true, false),
+            (400, true, false),
+            (400, false, true),
+            (401, true, true),
+            (403, true, true),
+            (404, false, true),
+        ] {
+            assert_eq!(is_refusal(StatusCode::from_u16(status).expect("a status"), has_id), expected, "{status}");
         }
     }
 }

@@ -12,6 +12,7 @@ use mcp_proto::{
     schema::{DiscoverResult, InitializeParams, InitializeResult},
     wire::{ArrayIter, MalformedKind, Message as Wire, RequestId},
 };
+use serde_json::Value;
 
 use super::{
     inbox::Inbox,
@@ -343,7 +344,7 @@ impl Body {
         }
     }
 
-    /// Sees the end of the body. Returns whether the body was one message.
+    /// Sees the end of the body. Returns whether the body was one message with an id, which responds to a request.
     pub(crate) fn end(&mut self, observer: &Observer) -> bool {
         let Self::Json { body, is_too_long, may_be_other } = self else { return false };
         if *is_too_long {
@@ -357,7 +358,7 @@ impl Body {
         if is_one {
             observer.message(Origin::Server, &body, FrameEnd::Complete);
         }
-        is_one
+        is_one && serde_json::from_slice(&body).is_ok_and(|message: Value| !message["id"].is_null())
     }
 }
 

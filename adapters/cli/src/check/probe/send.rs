@@ -9,6 +9,7 @@ use crate::check::{
     era::Era,
     events::{Events, SseEvent},
     outcome::{Outcome, Verdict, failed, not_reachable},
+    secrets::CUT,
     wire::{Read, Request, Response, header, is_event_stream, is_own},
 };
 
@@ -124,8 +125,16 @@ impl Provoked {
 /// Returns a short text of a message.
 pub(in crate::check) fn brief(message: &Value) -> String {
     match (message["error"]["code"].as_i64(), message["error"]["message"].as_str()) {
-        (Some(code), Some(text)) => format!("the error {code}: {}", text.chars().take(120).collect::<String>()),
-        _ => message.to_string().chars().take(160).collect(),
+        (Some(code), Some(text)) => format!("the error {code}: {}", cut(text, 120)),
+        _ => cut(&message.to_string(), 160),
+    }
+}
+
+/// Returns the first characters of a text. The mark after them tells that a secret may have been cut.
+fn cut(text: &str, max: usize) -> String {
+    match text.char_indices().nth(max) {
+        Some((at, _)) => format!("{}{CUT}", &text[..at]),
+        None => text.to_owned(),
     }
 }
 
@@ -171,7 +180,7 @@ impl Probe {
             None if messages.is_empty() => failed(format!(
                 "there is no response: status {}, body {:?}",
                 status.unwrap_or_default(),
-                body.chars().take(200).collect::<String>()
+                cut(&body, 200)
             )),
             None => failed(format!("the response has another id than {id}")),
         }

@@ -225,18 +225,20 @@ fn bodies_that_are_too_long_are_told() {
 #[test]
 fn bodies_of_errors_need_not_be_messages() {
     let error = r#"{"jsonrpc":"2.0","id":1,"error":{"code":-32601,"message":"no"}}"#;
-    for (body, is_answer, expected) in [
-        (r#"{"detail":"Method Not Allowed"}"#, false, 0),
-        (r#"{"error":"invalid_token"}"#, false, 0),
-        ("[1]", false, 0),
-        (error, false, 1),
-        (r#"{"detail":"no message"}"#, true, 1),
+    let anonymous = r#"{"jsonrpc":"2.0","id":null,"error":{"code":-32001,"message":"Unauthorized"}}"#;
+    for (body, is_answer, expected, has_id) in [
+        (r#"{"detail":"Method Not Allowed"}"#, false, 0, false),
+        (r#"{"error":"invalid_token"}"#, false, 0, false),
+        ("[1]", false, 0, false),
+        (error, false, 1, true),
+        (anonymous, false, 1, false),
+        (r#"{"detail":"no message"}"#, true, 1, false),
     ] {
         let inbox = Arc::new(Inbox::default());
         let observer = Observer::new(inbox.clone(), Clock::start(), 1, true);
         let mut reader = Body::of("application/json", is_answer);
         reader.feed(&observer, body.as_bytes());
-        reader.end(&observer);
+        assert_eq!(reader.end(&observer), has_id, "{body}");
         assert_eq!(seen(&inbox).len(), expected, "{body}");
     }
 }
