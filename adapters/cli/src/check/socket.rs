@@ -36,6 +36,8 @@ pub(super) struct Address {
     tls: Option<Arc<ClientConfig>>,
     /// The tokens that are sent with each request.
     sign_in: Option<SignIn>,
+    /// Whether the server has accepted a request with stored tokens.
+    was_accepted: bool,
     secrets: Secrets,
 }
 
@@ -58,7 +60,17 @@ impl Address {
         let mut secrets = Secrets::default();
         headers.iter().for_each(|(name, value)| secrets.add(name, value));
         secrets.add_query(uri.query().unwrap_or_default());
-        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None, secrets })
+        Ok(Self {
+            host,
+            port,
+            authority: bare.to_owned(),
+            path,
+            headers,
+            tls,
+            sign_in: None,
+            was_accepted: false,
+            secrets,
+        })
     }
 
     /// Sends stored tokens with each request.
@@ -174,12 +186,17 @@ impl Site for Address {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
         // Each of these steps has the whole time, so that a slow authorization server is no fault of the server.
         let authorization = self.authorization(timeout)?;
-        let response = self.exchange_once(request, authorization.as_deref(), timeout)?;
+        let mut response = self.exchange_once(request, authorization.as_deref(), timeout)?;
         let is_renewed = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref(), timeout);
         if response.status == 401 && self.sign_in.as_mut().is_some_and(is_renewed) {
             let authorization = self.authorization(timeout)?;
-            return self.exchange_once(request, authorization.as_deref(), timeout);
+            response = self.exchange_once(request, authorization.as_deref(), timeout)?;
         }
+        if self.sign_in.is_some() && response.status == 401 && self.was_accepted {
+            // The token has expired or was revoked since, which says nothing about the server.
+            return Err(io::Error::other(NoCredentials(io::Error::other("the server refuses it with status 401"))));
+        }
+        self.was_accepted |= response.status != 401;
         Ok(response)
     }
 

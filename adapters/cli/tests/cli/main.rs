@@ -121,6 +121,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::credentials_are_masked_in_reports", sign_in::credentials_are_masked_in_reports),
     #[cfg(unix)]
+    ("sign_in::tokens_that_expire_fail_no_check", sign_in::tokens_that_expire_fail_no_check),
+    #[cfg(unix)]
     ("sign_in::checks_do_not_wait_for_refreshes", sign_in::checks_do_not_wait_for_refreshes),
     #[cfg(unix)]
     (

@@ -45,6 +45,8 @@ struct State {
     refresh: Option<String>,
     tokens: usize,
     refuses_refreshes: bool,
+    /// How many more requests with a token are accepted. `None` has no limit.
+    accepted: Option<usize>,
     /// Whether a refresh gets no response.
     hangs: bool,
     requests: BTreeMap<String, usize>,
@@ -95,7 +97,8 @@ impl Issuer {
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let (status, location, body) = match path {
             "/echo" if authorization.is_empty() => (401, None, Value::Null),
-            "/echo" => (200, None, echo(&body, &authorization)),
+            "/echo" => (200, None, echo(&body, &authorization, "2025-11-25")),
+            "/revision" => (200, None, echo(&body, &authorization, &authorization)),
             _ => self.respond(path, query, &String::from_utf8(body).expect("text")),
         };
         let (location, body) = (location.map(|it| format!("location: {it}\r\n")).unwrap_or_default(), body.to_string());
@@ -167,7 +170,9 @@ impl Issuer {
         let url = format!("http://{}/mcp", listener.local_addr());
         let (issuer, state) = (self.url.clone(), self.state.clone());
         let verify = move |token: &str| {
-            let is_active = state.lock().expect("no panic").active.iter().any(|active| active == token);
+            let mut state = state.lock().expect("no panic");
+            let is_active = state.active.iter().any(|active| active == token) && state.accepted != Some(0);
+            state.accepted = state.accepted.map(|left| left.saturating_sub(1));
             if is_active { Ok(AccessToken::new(issuer.clone(), "ada")) } else { Err(TokenError::Expired) }
         };
         let protected = listener.protect(ResourceServer::new(&url, &self.url, verify).expect("URLs"));
@@ -177,11 +182,11 @@ impl Issuer {
 }
 
 /// Returns a response whose texts are the credentials of the request.
-fn echo(body: &[u8], authorization: &str) -> Value {
+fn echo(body: &[u8], authorization: &str, version: &str) -> Value {
     let request: Value = serde_json::from_slice(body).unwrap_or_default();
     let info = json!({"name": authorization, "version": authorization});
     if request["method"] == "initialize" {
-        let result = json!({"protocolVersion": "2025-11-25", "capabilities": {"tools": {}}, "serverInfo": info});
+        let result = json!({"protocolVersion": version, "capabilities": {"tools": {}}, "serverInfo": info});
         return json!({"jsonrpc": "2.0", "id": request["id"], "result": result});
     }
     json!({"jsonrpc": "2.0", "id": request["id"], "error": {"code": -32000, "message": authorization}})
@@ -317,6 +322,19 @@ pub(crate) fn checks_use_stored_tokens() {
     assert_eq!((issuer.count("/authorize"), issuer.count("/register")), (1, 1), "the user is not asked");
 }
 
+/// The server has no part in it if its token ends in the middle of a check, and the next one is refused.
+pub(crate) fn tokens_that_expire_fail_no_check() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    {
+        let mut state = issuer.state.lock().expect("no panic");
+        (state.accepted, state.refuses_refreshes) = (Some(20), true);
+    }
+    let (code, out, error) = user.mcp(&["check", &url]);
+    assert!(code == 0 && out.contains("passed") && out.contains("refuses it with status 401"), "{code} {out} {error}");
+}
+
 /// A refresh takes no longer than a response may.
 pub(crate) fn checks_do_not_wait_for_refreshes() {
     let (issuer, user) = (Issuer::start(), User::new());
@@ -353,6 +371,9 @@ pub(crate) fn credentials_are_masked_in_reports() {
         let page = fs::read_to_string(&page).expect("it is written");
         assert!(!page.contains("canary") && page.contains("***"), "{page}");
     }
+    let url = format!("{}/revision", issuer.url);
+    let (_, out, error) = user.mcp(&["check", &url, "--bearer", "canary-bearer", "--only", "ping"]);
+    assert!(out.contains("(Bearer ***)"), "{out} {error}");
 }
 
 pub(crate) fn servers_that_fail_after_the_sign_in_are_reported() {

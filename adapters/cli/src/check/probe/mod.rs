@@ -110,6 +110,8 @@ pub(super) struct Probe {
     unused: Vec<Request>,
     /// Whether the server responds to DELETE in time.
     deletes: bool,
+    /// Whether a request had no valid credentials, in which the server has no part.
+    pub(super) has_no_credentials: bool,
 }
 
 impl Facts {
@@ -150,6 +152,7 @@ impl Probe {
             accepts_logging: false,
             unused: Vec::new(),
             deletes: true,
+            has_no_credentials: false,
         }
     }
 

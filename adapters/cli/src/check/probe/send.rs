@@ -442,6 +442,7 @@ impl Probe {
         let Wire::Site(site) = &mut self.wire else { return not_reachable("the server is not reached over HTTP") };
         let response = site.exchange(request, timeout);
         self.observed.secrets.extend(&site.secrets());
+        self.has_no_credentials = response.as_ref().is_err_and(is_own);
         let response = response.or_else(|error| match is_own(&error) {
             true => not_reachable(error.to_string()),
             false => failed(format!("there is no response: {error}")),
