@@ -39,8 +39,8 @@ pub(super) trait Site {
     }
 }
 
-/// A request was not sent, because it has no credentials, or was refused because they are not valid any more. The server
-/// has no part in it.
+/// A request was not sent, because it has no credentials, or was refused because they are not valid any more. The
+/// server has no part in it.
 #[derive(Debug)]
 pub(super) struct NoCredentials(pub(super) io::Error);
 

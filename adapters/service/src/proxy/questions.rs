@@ -2,8 +2,8 @@
 //!
 //! A request that names no call is passed to a client only if all calls in flight at its arrival were those of that
 //! client. If the call that it was sent with ends before the client has responded, it is sent with another call of the
-//! client that was in flight at the arrival, or else refused. It is never sent with a call that began later: the backend
-//! did not have that call when it sent the request, so the client may be another one.
+//! client that was in flight at the arrival, or else refused. It is never sent with a call that began later: the
+//! backend did not have that call when it sent the request, so the client may be another one.
 
 use std::sync::{Arc, Weak};
 
