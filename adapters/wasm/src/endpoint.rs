@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
-    pin::{Pin, pin},
+    pin::pin,
     task::Poll,
     time::Duration,
 };
@@ -21,7 +21,7 @@ use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
 use web_sys::{Request, Response};
 
-use crate::{abort::aborted, body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
+use crate::{abort::Aborted, body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
 
 /// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
 /// service worker, and wherever JavaScript hands over a `Request`.
@@ -75,22 +75,18 @@ impl Endpoint {
         let mut head = head(request)?;
         head.extensions.insert(caller);
         let received = http::Request::from_parts(head, body(request).await?);
-        let signal = request.signal();
-        let mut aborted = aborted(&signal);
+        let aborted = Aborted::of(request);
         let response = {
             let mut response = pin!(self.0.handle(received));
             poll_fn(|cx| {
-                if Pin::new(&mut aborted).poll(cx).is_ready() {
-                    return Poll::Ready(None);
+                if let Poll::Ready(reason) = aborted.poll(cx) {
+                    return Poll::Ready(Err(reason));
                 }
-                response.as_mut().poll(cx).map(Some)
+                response.as_mut().poll(cx).map(Ok)
             })
             .await
         };
-        match response {
-            Some(response) => respond(response, aborted).await,
-            None => Err(signal.reason()),
-        }
+        respond(response?, aborted).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
