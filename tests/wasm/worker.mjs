@@ -234,6 +234,48 @@ const raw = {
     equal([response.status, (await response.json()).result.content[0].text], [200, 'xxx'])
     return 'the response'
   },
+  async 'used body'(worker) {
+    const request = new Request(...callOf('greet', { name: 'Ada' }))
+    await request.text()
+    const error = await worker.respond(request).catch((error) => error)
+    equal(error.name, 'TypeError')
+    return 'an error'
+  },
+  async 'encoded body'(worker) {
+    const [url, init] = callOf('greet', { name: 'Ada' })
+    const headers = { ...init.headers, 'content-encoding': 'gzip' }
+    equal((await worker.respond(new Request(url, { ...init, headers }))).status, 415)
+    return '415'
+  },
+  async 'too many headers'(worker) {
+    const [url, init] = callOf('greet', { name: 'Ada' })
+    const headers = { ...init.headers }
+    for (let n = 0; n < 25_000; n++) headers[`x-${n}`] = ''
+    equal((await worker.respond(new Request(url, { ...init, headers }))).status, 431)
+    return '431'
+  },
+  async 'request without a signal'(worker) {
+    for (const signal of [undefined, null]) {
+      const { url, method, headers, body } = new Request(...callOf('greet', { name: 'Ada' }))
+      equal((await worker.respond({ url, method, headers, body, signal })).status, 200)
+    }
+    return 'a response'
+  },
+  async 'listeners of a signal'(worker) {
+    const { signal } = new AbortController()
+    let [added, removed] = [0, 0]
+    const like = {
+      aborted: false,
+      addEventListener: (...args) => { added++; signal.addEventListener(...args) },
+      removeEventListener: (...args) => { removed++; signal.removeEventListener(...args) },
+    }
+    for (const request of [callOf('greet', { name: 'Ada' }), callOf('greet', {}, {}, 'http://evil.example/mcp')]) {
+      const { url, method, headers, body } = new Request(...request)
+      await (await worker.respond({ url, method, headers, body, signal: like })).text()
+    }
+    equal([added, removed], [2, 2])
+    return 'are removed with their requests'
+  },
   async 'broken body'(worker) {
     const body = new ReadableStream({ pull: (controller) => controller.error(new Error('lost')) })
     const [url, init] = callOf('greet', { name: 'Ada' })

@@ -30,10 +30,13 @@ pub(crate) struct InboundBody {
 pub(crate) struct BrokenBody(JsValue);
 
 impl InboundBody {
-    /// Creates the body of a message that has this stream, or none.
-    pub(crate) fn new(stream: Option<ReadableStream>) -> Self {
+    /// Creates the body of a message that has this stream, or none. It is an error if something else reads the stream.
+    pub(crate) fn new(stream: Option<ReadableStream>) -> Result<Self, JsValue> {
+        if stream.as_ref().is_some_and(ReadableStream::locked) {
+            return Err(js_sys::TypeError::new("the body is already being read").into());
+        }
         let reader = stream.map(|stream| stream.get_reader().unchecked_into());
-        Self { whole: None, reader, read: None }
+        Ok(Self { whole: None, reader, read: None })
     }
 
     /// Creates the body of a message that was received as a whole.

@@ -4,12 +4,12 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io,
-    pin::{Pin, pin},
+    pin::pin,
     task::Poll,
     time::Duration,
 };
 
-use http::{HeaderValue, Uri, header, uri::PathAndQuery};
+use http::{HeaderValue, StatusCode, Uri, header, uri::PathAndQuery};
 use js_sys::{Array, Reflect, Uint8Array};
 use mcp_driver::{DriverOptions, http::Endpoint as HttpEndpoint};
 use mcp_proto::{
@@ -19,9 +19,15 @@ use mcp_proto::{
 use mcp_service::{Deferred, Service, driver_api::SystemTime};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Request, Response};
+use web_sys::{Request, Response, ResponseInit};
 
-use crate::{abort::aborted, body::InboundBody, headers::add_inbound, response::respond, runtime::Wasm};
+use crate::{
+    abort::Aborted,
+    body::InboundBody,
+    headers::{Received, TooManyHeaders, add_inbound},
+    response::respond,
+    runtime::Wasm,
+};
 
 /// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
 /// service worker, and wherever JavaScript hands over a `Request`.
@@ -60,7 +66,8 @@ impl Endpoint {
     /// when the signal of the request is aborted, or when this future is dropped.
     ///
     /// # Errors
-    /// If the request is not one of HTTP, or its signal was aborted before the response began.
+    /// If the request is not one of HTTP, its body was used already, or its signal was aborted before the response
+    /// began.
     pub async fn fetch(&self, request: &Request) -> Result<Response, JsValue> {
         self.fetch_as(request, Caller::Anybody).await
     }
@@ -72,25 +79,25 @@ impl Endpoint {
     /// # Errors
     /// As [`fetch`](Self::fetch).
     pub async fn fetch_as(&self, request: &Request, caller: Caller) -> Result<Response, JsValue> {
-        let mut head = head(request)?;
+        let mut head = match head(request) {
+            Ok(head) => head,
+            Err(BadHead::TooManyHeaders(error)) => return too_many_headers(&error),
+            Err(BadHead::Unreadable(error)) => return Err(error),
+        };
         head.extensions.insert(caller);
         let received = http::Request::from_parts(head, body(request).await?);
-        let signal = request.signal();
-        let mut aborted = aborted(&signal);
+        let aborted = Aborted::of(request);
         let response = {
             let mut response = pin!(self.0.handle(received));
             poll_fn(|cx| {
-                if Pin::new(&mut aborted).poll(cx).is_ready() {
-                    return Poll::Ready(None);
+                if let Poll::Ready(reason) = aborted.poll(cx) {
+                    return Poll::Ready(Err(reason));
                 }
-                response.as_mut().poll(cx).map(Some)
+                response.as_mut().poll(cx).map(Ok)
             })
             .await
         };
-        match response {
-            Some(response) => respond(response, aborted).await,
-            None => Err(signal.reason()),
-        }
+        respond(response?, aborted).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
@@ -114,8 +121,28 @@ impl Endpoint {
     }
 }
 
+/// Why a request has no head.
+enum BadHead {
+    TooManyHeaders(TooManyHeaders),
+    /// An error of the host, or a head that HTTP does not allow.
+    Unreadable(JsValue),
+}
+
+impl From<JsValue> for BadHead {
+    fn from(error: JsValue) -> Self {
+        Self::Unreadable(error)
+    }
+}
+
+/// Returns the response to a request with too many headers.
+fn too_many_headers(error: &TooManyHeaders) -> Result<Response, JsValue> {
+    let init = ResponseInit::new();
+    init.set_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.as_u16());
+    Response::new_with_opt_str_and_init(Some(&error.to_string()), &init)
+}
+
 /// Returns the head of a request.
-fn head(request: &Request) -> Result<http::request::Parts, JsValue> {
+fn head(request: &Request) -> Result<http::request::Parts, BadHead> {
     let error = |error: http::Error| JsValue::from(js_sys::TypeError::new(&error.to_string()));
     let url = request.url();
     let (target, host) = target(url.as_str()).map_err(error)?;
@@ -124,7 +151,7 @@ fn head(request: &Request) -> Result<http::request::Parts, JsValue> {
     for entry in request.headers().entries() {
         let entry: Array = entry?.dyn_into()?;
         if let (Some(name), Some(value)) = (entry.get(0).as_string(), entry.get(1).as_string()) {
-            add_inbound(&mut head.headers, &name, &value);
+            add_inbound(&mut head.headers, Received::Request, &name, &value).map_err(BadHead::TooManyHeaders)?;
         }
     }
     // Requests that did not come over the network, such as those of a page to its service worker, do not have it.
@@ -144,12 +171,15 @@ fn target(url: &str) -> http::Result<(Uri, Option<HeaderValue>)> {
 
 /// Returns the body of a request.
 async fn body(request: &Request) -> Result<InboundBody, JsValue> {
+    if request.body_used() {
+        return Err(js_sys::TypeError::new("the body of the request was used already").into());
+    }
     // Some browsers do not have the body of a request as a stream.
     if Reflect::get(request, &"body".into())?.is_undefined() {
         let buffer = JsFuture::from(request.array_buffer()?).await?;
         return Ok(InboundBody::whole(Uint8Array::new(&buffer).to_vec()));
     }
-    Ok(InboundBody::new(request.body()))
+    InboundBody::new(request.body())
 }
 
 impl fmt::Debug for Endpoint {

@@ -12,7 +12,7 @@ use web_sys::{AbortController, Headers, RequestCredentials, RequestInit, Request
 
 use crate::{
     body::InboundBody,
-    headers::{add_inbound, outbound},
+    headers::{Received, add_inbound, outbound},
     js::{error_text, global_function},
 };
 
@@ -91,7 +91,7 @@ impl Fetch {
             let why = "the server redirects, and a browser does not tell where: use the address that it redirects to";
             return Err(js_sys::Error::new(why).into());
         }
-        let body = InboundBody::new(response.body());
+        let body = InboundBody::new(response.body())?;
         Ok((head(&response)?, body))
     }
 }
@@ -112,7 +112,8 @@ fn head(response: &web_sys::Response) -> Result<Parts, JsValue> {
     for entry in response.headers().entries() {
         let entry: Array = entry?.dyn_into()?;
         if let (Some(name), Some(value)) = (entry.get(0).as_string(), entry.get(1).as_string()) {
-            add_inbound(&mut head.headers, &name, &value);
+            add_inbound(&mut head.headers, Received::Response, &name, &value)
+                .map_err(|error| js_sys::Error::new(&error.to_string()))?;
         }
     }
     Ok(head)

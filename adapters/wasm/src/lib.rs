@@ -48,8 +48,8 @@
 //!
 //! - A handler that is a function blocks the page or worker while it runs. It must not wait: [`Pending::wait`] and
 //!   [`Deferred::wait`] panic if the result is not there yet. Handlers that wait are futures.
-//! - A panic ends the module: no handler of it runs any more. It is not caught, as on other systems, because the target
-//!   does not unwind.
+//! - A panic is not caught, as on other systems, because the target does not unwind: the request whose handler panics
+//!   gets no response, and what it holds is not released. Other requests go on.
 //! - Deadlines are those of `setTimeout`. Browsers delay it in pages that are not visible, by up to a minute.
 //! - Random numbers are those of `crypto.getRandomValues`, the time is that of `performance.now`.
 //! - All values belong to the thread that created them. In another worker they panic.

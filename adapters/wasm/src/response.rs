@@ -2,7 +2,7 @@
 
 use std::{
     cell::RefCell,
-    future::{Future, poll_fn},
+    future::poll_fn,
     io,
     pin::Pin,
     rc::Rc,
@@ -71,8 +71,7 @@ fn poll_chunk(body: &mut Body, cx: &mut Context<'_>) -> Poll<Option<io::Result<B
 /// A body that the host reads. Dropping it means that the client has disconnected.
 struct OutboundBody {
     /// `None` after the end, and after the client has disconnected.
-    body: Option<Body>,
-    aborted: Aborted,
+    body: Option<(Body, Aborted)>,
     /// The waker of the read in progress.
     waker: Option<Waker>,
 }
@@ -88,8 +87,8 @@ enum Part {
 
 impl OutboundBody {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Part> {
-        let Some(body) = &mut self.body else { return Poll::Ready(Part::Cancelled) };
-        if Pin::new(&mut self.aborted).poll(cx).is_ready() {
+        let Some((body, aborted)) = &mut self.body else { return Poll::Ready(Part::Cancelled) };
+        if aborted.poll(cx).is_ready() {
             self.body = None;
             return Poll::Ready(Part::Failed(io::Error::other("the request was aborted")));
         }
@@ -104,14 +103,14 @@ impl OutboundBody {
         Poll::Ready(part)
     }
 
-    fn cancel(&mut self) -> (Option<Body>, Option<Waker>) {
+    fn cancel(&mut self) -> (Option<(Body, Aborted)>, Option<Waker>) {
         (self.body.take(), self.waker.take())
     }
 }
 
 /// Creates a stream of a body: the host pulls its parts, and cancels it when the client has disconnected.
 fn stream(body: Body, aborted: Aborted) -> Result<ReadableStream, JsValue> {
-    let body = Rc::new(RefCell::new(OutboundBody { body: Some(body), aborted, waker: None }));
+    let body = Rc::new(RefCell::new(OutboundBody { body: Some((body, aborted)), waker: None }));
     let pulled = body.clone();
     let pull = Closure::<dyn FnMut(ReadableStreamDefaultController) -> Promise>::new(move |controller| {
         let body = pulled.clone();

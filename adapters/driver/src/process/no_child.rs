@@ -10,4 +10,9 @@ impl Child {
     pub(crate) const fn exit(&self) -> Option<Exit> {
         match *self {}
     }
+
+    #[cfg(feature = "signals")]
+    pub(crate) const fn kill(&self) {
+        match *self {}
+    }
 }

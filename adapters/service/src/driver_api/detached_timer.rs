@@ -4,7 +4,8 @@ use std::{sync::OnceLock, task::Waker};
 
 use crate::util::time::Instant;
 
-/// A function that wakes a task at a time, or a little later. It returns at once.
+/// A function that wakes a task at a time, or a little later. It returns at once. If it wakes the task early, it is
+/// called again.
 pub type DetachedTimer = fn(Instant, Waker);
 
 static TIMER: OnceLock<DetachedTimer> = OnceLock::new();

@@ -5,8 +5,11 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::{Arc, Condvar, Mutex, OnceLock, PoisonError},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc, Condvar, Mutex, OnceLock, PoisonError,
+        atomic::{AtomicBool, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     thread,
     time::Duration,
 };
@@ -59,7 +62,7 @@ impl SleepThread {
     /// Sleeps for `time`. A sleep whose end the clock cannot represent never ends.
     pub(super) fn sleep(self: &Arc<Self>, time: Duration) -> DetachedSleep {
         let until = Instant::now().checked_add(time);
-        DetachedSleep { sleep_thread: self.clone(), until, key: None, waker: None }
+        DetachedSleep { sleep_thread: self.clone(), until, key: None, alarm: None }
     }
 
     /// Fires the deadlines; the body of the thread.
@@ -92,8 +95,21 @@ pub(super) struct DetachedSleep {
     until: Option<Instant>,
     /// The key of its waker.
     key: Option<(Instant, u64)>,
-    /// The waker that the timer has.
-    waker: Option<Waker>,
+    /// What the timer of the driver wakes.
+    alarm: Option<Arc<Alarm>>,
+}
+
+/// The waker that the timer of the driver has. It notes that the timer has fired: timers may do so early.
+struct Alarm {
+    waker: Waker,
+    has_fired: AtomicBool,
+}
+
+impl Wake for Alarm {
+    fn wake(self: Arc<Self>) {
+        self.has_fired.store(true, Ordering::Release);
+        self.waker.wake_by_ref();
+    }
 }
 
 impl Future for DetachedSleep {
@@ -105,9 +121,14 @@ impl Future for DetachedSleep {
             return Poll::Ready(());
         }
         if let Some(timer) = self.sleep_thread.timer {
-            if !self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker())) {
-                timer(until, cx.waker().clone());
-                self.waker = Some(cx.waker().clone());
+            let is_set = self
+                .alarm
+                .as_ref()
+                .is_some_and(|alarm| !alarm.has_fired.load(Ordering::Acquire) && alarm.waker.will_wake(cx.waker()));
+            if !is_set {
+                let alarm = Arc::new(Alarm { waker: cx.waker().clone(), has_fired: AtomicBool::new(false) });
+                timer(until, alarm.clone().into());
+                self.alarm = Some(alarm);
             }
             return Poll::Pending;
         }
@@ -151,7 +172,7 @@ impl Drop for DetachedSleep {
 mod tests {
     use super::*;
     use crate::driver_api::{block_on::block_on, deferred::select_biased};
-    use std::sync::atomic::{AtomicUsize, Ordering};
+    use std::sync::atomic::AtomicUsize;
 
     static STARTED: AtomicUsize = AtomicUsize::new(0);
 
@@ -200,6 +221,7 @@ mod tests {
         assert!((1..=11).contains(&tries), "{tries} wake-ups in {time:?}");
         assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
+
     #[test]
     fn timer_of_the_driver_replaces_the_thread() {
         static CALLS: Mutex<Vec<(Instant, Waker)>> = Mutex::new(Vec::new());
@@ -213,5 +235,20 @@ mod tests {
         assert!(lock(&CALLS)[0].0 >= begin + time);
         block_on(sleep_thread.sleep(Duration::ZERO));
         assert_eq!(lock(&CALLS).len(), 1, "no timer is needed for the past");
+    }
+
+    #[test]
+    fn timer_that_fires_early_is_set_again() {
+        static CALLS: Mutex<Vec<(Instant, Waker)>> = Mutex::new(Vec::new());
+        let start = |_| panic!("no thread is started");
+        let sleep_thread = SleepThread::new(start, Some(|at, waker| lock(&CALLS).push((at, waker))));
+        let mut sleep = sleep_thread.sleep(Duration::from_secs(1000));
+        let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
+        assert!(poll().is_pending());
+        let (at, waker) = lock(&CALLS)[0].clone();
+        waker.wake();
+        assert!(poll().is_pending() && poll().is_pending());
+        assert_eq!(lock(&CALLS).len(), 2, "the timer is set once more");
+        assert_eq!(lock(&CALLS)[1].0, at);
     }
 }
