@@ -121,7 +121,7 @@ impl Endpoint {
     }
 }
 
-/// Why a request has no head.
+/// The reason why a request has no head.
 enum BadHead {
     TooManyHeaders(TooManyHeaders),
     /// An error of the host, or a head that HTTP does not allow.

@@ -14,7 +14,7 @@ const OF_THE_WIRE: [HeaderName; 3] = [header::CONTENT_ENCODING, header::CONTENT_
 /// The most headers of a received message. A `HeaderMap` has a limit too, which is far higher.
 const MAX_HEADERS: usize = 256;
 
-/// What was received.
+/// The message that was received.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Received {
     /// A request, whose body the host has not decoded.

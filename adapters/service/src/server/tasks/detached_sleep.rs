@@ -95,7 +95,7 @@ pub(super) struct DetachedSleep {
     until: Option<Instant>,
     /// The key of its waker.
     key: Option<(Instant, u64)>,
-    /// What the timer of the driver wakes.
+    /// The waker that the timer of the driver wakes.
     alarm: Option<Arc<Alarm>>,
 }
 
