@@ -71,8 +71,7 @@ impl<E: Dispatch> SessionState<E> {
         let mut effects = connection.update(|_, now| self.tasks.expire(now));
         let answer = self.about_tasks(method, inbound, (has_scopes, span), &mut effects);
         if let Some(answer) = answer.transpose() {
-            span.end(false, || ResponseKind::of(&answer));
-            effects.answers.push((key, answer));
+            effects.answers.push((key, span.clone(), answer));
         }
         self.apply(connection, effects)
     }
@@ -130,6 +129,11 @@ impl<E: Dispatch> SessionState<E> {
         for in_flight in stop {
             self.stop(connection, &in_flight, CancelCause::Peer(None));
         }
+        let ended = |(key, span, answer): (ReplyKey, Span, RpcResult<Json>)| {
+            span.end(false, || ResponseKind::of(&answer));
+            (key, answer)
+        };
+        let answers: DueResponses = answers.into_iter().map(ended).collect();
         connection.update(|conn, _| {
             for task in changed {
                 notify_status(conn, task);

@@ -84,8 +84,8 @@ pub(crate) enum TaskCarrier {
 /// The effects of a change, to apply without a lock of the store.
 #[derive(Default)]
 pub(crate) struct Effects<X> {
-    /// Responses to send.
-    pub(crate) answers: Vec<(ReplyKey, RpcResult<Json>)>,
+    /// Responses to send, with the spans of their requests, which end with them: a subscriber may do anything.
+    pub(crate) answers: Vec<(ReplyKey, Span, RpcResult<Json>)>,
     /// Tasks that have changed.
     pub(crate) changed: Vec<Task>,
     /// Handlers to cancel.
@@ -232,11 +232,17 @@ impl<X: RoleInFlight> TaskStore<X> {
 
     /// Removes a request that waits for a task. Returns whether it did.
     pub(crate) fn no_longer_awaited(&self, key: ReplyKey) -> bool {
-        lock(&self.tasks).tasks.iter().any(|entry| {
+        let Some(span) = self.take_awaiting(key) else { return false };
+        span.end(true, || ResponseKind::Result);
+        true
+    }
+
+    /// Removes a request that waits for a task. Returns its span.
+    fn take_awaiting(&self, key: ReplyKey) -> Option<Span> {
+        lock(&self.tasks).tasks.iter().find_map(|entry| {
             let awaited_by = &mut lock(entry).awaited_by;
-            let Some(at) = awaited_by.iter().position(|(waiting, _)| *waiting == key) else { return false };
-            awaited_by.remove(at).1.end(true, || ResponseKind::Result);
-            true
+            let at = awaited_by.iter().position(|(waiting, _)| *waiting == key)?;
+            Some(awaited_by.remove(at).1)
         })
     }
 
@@ -452,12 +458,8 @@ impl<X: RoleInFlight> Entry<X> {
     }
 
     /// Returns the responses to the requests that wait for this outcome.
-    fn answered(&mut self, outcome: &RpcResult<Json>) -> Vec<(ReplyKey, RpcResult<Json>)> {
-        let answer = |(key, span): (ReplyKey, Span)| {
-            span.end(false, || ResponseKind::of(outcome));
-            (key, outcome.clone())
-        };
-        self.awaited_by.drain(..).map(answer).collect()
+    fn answered(&mut self, outcome: &RpcResult<Json>) -> Vec<(ReplyKey, Span, RpcResult<Json>)> {
+        self.awaited_by.drain(..).map(|(key, span)| (key, span, outcome.clone())).collect()
     }
 
     fn has_expired(&self, now: Timestamp) -> bool {
