@@ -56,6 +56,7 @@ pub struct ServiceBuilder<S = ()> {
     state_lifetime: Duration,
     list_hints: CacheHints,
     visible: Option<Predicate>,
+    hides_without_scopes: bool,
     masks_failures: bool,
     entries: CatalogUpdate,
     routes: Routes,
@@ -80,6 +81,7 @@ impl ServiceBuilder {
             state_lifetime: Duration::from_secs(3600),
             list_hints: hints(Duration::ZERO, CacheScope::Private),
             visible: None,
+            hides_without_scopes: false,
             masks_failures: false,
             entries: CatalogUpdate::new(),
             routes: Routes::default(),
@@ -134,6 +136,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             state_lifetime: self.state_lifetime,
             list_hints: self.list_hints,
             visible: self.visible,
+            hides_without_scopes: self.hides_without_scopes,
             masks_failures: self.masks_failures,
             entries: self.entries,
             routes: self.routes,
@@ -348,6 +351,30 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
+    /// Leaves items out of the lists of callers that lack a [scope](Tool::scope) of the item: tools, prompts, resources
+    /// and templates. Lists and requests are decided by the same check. Default: the items are listed, since many
+    /// clients request more scopes only after they have called a tool that they found in a list.
+    ///
+    /// A request for such an item is refused with the scopes that it needs, as without this setting; hide it with
+    /// [`visible`](Self::visible) if its name must not be known. A caller that has got more scopes requests the lists
+    /// again: the server does not see that its token has changed. The cache scope of all lists and resources is private
+    /// (2026-07-28). Where the transport authenticates no requests, as over pipes, all items are listed.
+    ///
+    /// ```
+    /// use mcp_service::{Service, Tool};
+    ///
+    /// let service = Service::builder("notes", "1.0.0")
+    ///     .tool(Tool::new("read", || "a note").scope("notes:read"))
+    ///     .tool(Tool::new("forget", || "forgotten").scope("notes:write"))
+    ///     .hide_without_scopes()
+    ///     .build()?;
+    /// # Ok::<(), mcp_service::RegisterError>(())
+    /// ```
+    pub fn hide_without_scopes(mut self) -> Self {
+        self.hides_without_scopes = true;
+        self
+    }
+
     /// Masks failures: clients and models do not get the texts of errors and of their causes, which may name files,
     /// hosts or queries. Default: they get them.
     ///
@@ -409,6 +436,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             state_signer: StateSigner::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,
+            hides_without_scopes: self.hides_without_scopes,
             masks_failures: self.masks_failures,
             catalog: RwLock::new(catalog),
             routes: self.routes,

@@ -156,11 +156,11 @@ impl Catalog {
             .or_else(|| Some(ResourceHandler::Template(self.find_unlisted(uri)?.clone(), Map::new())))
     }
 
-    /// Returns the scopes that a request for a URI with this handler needs: those of the handler, and of all other
+    /// Returns the scopes that a request for a URI needs: those of its handler, and of all other
     /// items that match the URI, hidden ones as well. So they depend neither on the order of the items nor on the
     /// spelling of the URI. It takes time in proportion to the URI for each item with scopes.
-    pub(super) fn required_scopes(&self, uri: &str, handler: &ResourceHandler) -> Vec<String> {
-        let mut scopes = handler.scopes().to_vec();
+    pub(super) fn required_scopes(&self, uri: &str, own: &[String]) -> Vec<String> {
+        let mut scopes = own.to_vec();
         if !self.has_scopes {
             return scopes;
         }
@@ -204,7 +204,7 @@ impl ResourceHandler {
     }
 
     /// Returns its scopes. A request needs those of [`FoundResource`].
-    fn scopes(&self) -> &[String] {
+    pub(super) fn scopes(&self) -> &[String] {
         match self {
             Self::Resource(resource) => &resource.scopes,
             Self::Template(template, _) => &template.scopes,

@@ -33,6 +33,8 @@ pub(crate) struct Inner {
     pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,
+    /// Whether lists leave out items whose scopes the caller does not have.
+    pub(super) hides_without_scopes: bool,
     /// Whether clients get no texts of errors.
     pub(super) masks_failures: bool,
     pub(crate) catalog: RwLock<Catalog>,

@@ -71,6 +71,9 @@ pub(super) trait Registered {
 
     fn as_item(&self) -> CatalogItem<'_>;
 
+    /// Returns its scopes. A request for a resource needs those of all items that match it.
+    fn scopes(&self) -> &[String];
+
     /// Returns the item of which it is a part.
     fn parent(&self) -> Option<CatalogItem<'_>> {
         None
@@ -78,7 +81,7 @@ pub(super) trait Registered {
 }
 
 macro_rules! registered {
-    ($($Type:ident($Description:ident) => $Variant:ident,)*) => {
+    ($($Type:ident($Description:ident) => $Variant:ident, $scopes:expr;)*) => {
         $(impl Registered for $Type {
             type Description = mcp_proto::schema::$Description;
 
@@ -89,13 +92,22 @@ macro_rules! registered {
             fn as_item(&self) -> CatalogItem<'_> {
                 CatalogItem::$Variant(&self.about)
             }
+
+            fn scopes(&self) -> &[String] {
+                let scopes: fn(&Self) -> &[String] = $scopes;
+                scopes(self)
+            }
         })*
     };
 }
 
-registered! { Tool(Tool) => Tool, Prompt(Prompt) => Prompt, ResourceTemplate(ResourceTemplate) => Template, }
+registered! {
+    Tool(Tool) => Tool, |tool| &tool.scopes;
+    Prompt(Prompt) => Prompt, |prompt| &prompt.scopes;
+    ResourceTemplate(ResourceTemplate) => Template, |template| &template.scopes;
+}
 #[cfg(feature = "skills")]
-registered! { SkillEntry(Skill) => Skill, }
+registered! { SkillEntry(Skill) => Skill, |_| &[]; }
 
 impl Registered for Resource {
     type Description = mcp_proto::schema::Resource;
@@ -106,6 +118,10 @@ impl Registered for Resource {
 
     fn as_item(&self) -> CatalogItem<'_> {
         CatalogItem::Resource(&self.about)
+    }
+
+    fn scopes(&self) -> &[String] {
+        &self.scopes
     }
 
     #[cfg(feature = "skills")]

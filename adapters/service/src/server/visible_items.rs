@@ -1,12 +1,13 @@
 //! The items of a service that the sender of a request may see.
 
 use std::{
+    borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
 
 use mcp_proto::{
-    connection::ServerRole,
+    connection::{Principal, ServerRole},
     rpc::ReplyKey,
     schema::{CacheHints, CacheScope, Map, ReadResourceResult},
 };
@@ -35,6 +36,19 @@ use crate::{
 ///
 /// Shared, since few services hide anything.
 pub(super) struct VisibleItems(Option<Arc<Audience>>);
+
+/// The registered items that are in the lists of a sender.
+pub(super) struct ListedItems {
+    visible: VisibleItems,
+    /// The sender, if lists leave out items whose scopes it lacks.
+    scopes: Option<SenderScopes>,
+}
+
+/// The scopes of the sender of a request.
+struct SenderScopes {
+    connection: Arc<dyn ConnectionHandle<ServerRole>>,
+    sender: Option<Principal>,
+}
 
 impl VisibleItems {
     /// Returns what the sender of a request may see that was not passed to the connection yet.
@@ -73,29 +87,11 @@ impl VisibleItems {
         found.filter(|item| self.allows(&**item))
     }
 
-    /// Returns a page of a list. Hidden items do not shorten it.
-    pub(super) fn page<T: Registered>(
-        &self,
-        inner: &Inner,
-        list: fn(&Catalog) -> &PagedList<T>,
-        cursor: Option<&str>,
-    ) -> RpcResult<(Vec<Arc<T>>, Option<String>)> {
-        if self.0.is_none() {
-            return list(&read(&inner.catalog)).page(cursor, inner.page_size);
-        }
-        // The predicate is not called under the lock of the catalog, which it may use.
-        let rest = list(&read(&inner.catalog)).rest(cursor)?;
-        let mut rest = rest.into_iter().filter(|(_, item)| self.allows(&**item));
-        let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
-        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_after(page.last()?.0)));
-        Ok((page.into_iter().map(|(_, item)| item).collect(), next))
-    }
-
     /// Returns the visible handler of a URI: a resource, or else the first template that matches it. It needs the
     /// scopes of hidden items as well.
     pub(super) fn find(&self, inner: &Inner, uri: &str) -> Option<FoundResource> {
         let handler = self.find_handler(inner, uri)?;
-        let scopes = read(&inner.catalog).required_scopes(uri, &handler);
+        let scopes = read(&inner.catalog).required_scopes(uri, handler.scopes());
         Some(FoundResource { handler, scopes })
     }
 
@@ -127,7 +123,47 @@ impl VisibleItems {
     }
 }
 
+impl ListedItems {
+    /// Returns a page of a list. Hidden items do not shorten it.
+    pub(super) fn page<T: Registered>(
+        &self,
+        inner: &Inner,
+        list: fn(&Catalog) -> &PagedList<T>,
+        cursor: Option<&str>,
+    ) -> RpcResult<(Vec<Arc<T>>, Option<String>)> {
+        if self.visible.0.is_none() && self.scopes.is_none() {
+            return list(&read(&inner.catalog)).page(cursor, inner.page_size);
+        }
+        // The predicate is not called under the lock of the catalog, which it may use.
+        let rest = list(&read(&inner.catalog)).rest(cursor)?;
+        let mut rest = rest.into_iter().filter(|(_, item)| self.contains(inner, &**item));
+        let page: Vec<_> = rest.by_ref().take(inner.page_size.max(1)).collect();
+        let next = rest.next().and_then(|_| Some(list(&read(&inner.catalog)).cursor_after(page.last()?.0)));
+        Ok((page.into_iter().map(|(_, item)| item).collect(), next))
+    }
+
+    fn contains<T: Registered>(&self, inner: &Inner, item: &T) -> bool {
+        let required = || match item.as_item() {
+            CatalogItem::Resource(resource) => {
+                Cow::Owned(read(&inner.catalog).required_scopes(&resource.uri, item.scopes()))
+            }
+            _ => Cow::Borrowed(item.scopes()),
+        };
+        let has_scopes = |it: &SenderScopes| has_scopes(&it.connection, it.sender.as_ref(), &required());
+        self.scopes.as_ref().is_none_or(has_scopes) && self.visible.allows(item)
+    }
+}
+
 impl Inner {
+    /// Returns the items that are in the lists of the sender of this request.
+    pub(super) fn listed_for(&self, inbound: &InboundRequest<'_, ServerRole>) -> ListedItems {
+        let scopes = self.hides_without_scopes.then(|| SenderScopes {
+            connection: inbound.connection.clone(),
+            sender: inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key))).principal,
+        });
+        ListedItems { visible: self.visible_to(inbound), scopes }
+    }
+
     /// Returns the items that the sender of this request may see.
     pub(super) fn visible_to(&self, inbound: &InboundRequest<'_, ServerRole>) -> VisibleItems {
         self.visible_to_request(inbound.connection, inbound.key)
@@ -186,6 +222,6 @@ impl Inner {
 
     /// Returns the private scope if visibility depends on the client.
     fn scope(&self, scope: CacheScope) -> CacheScope {
-        if self.visible.is_some() { CacheScope::Private } else { scope }
+        if self.visible.is_some() || self.hides_without_scopes { CacheScope::Private } else { scope }
     }
 }

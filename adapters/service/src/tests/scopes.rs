@@ -1,11 +1,11 @@
 //! Scopes of tools and of their tasks, without HTTP: a request that lacks them gets an error.
 
-use std::borrow::Cow;
+use std::{borrow::Cow, time::Duration};
 
 use mcp_proto::{
     connection::Principal,
     protocol::{Era, ProtocolVersion},
-    schema::{PromptArgument, TaskSupport},
+    schema::{CacheScope, PromptArgument, TaskSupport},
     wire::{Json, RawJson},
 };
 use serde_json::{Value, json};
@@ -110,6 +110,84 @@ fn mounted_items_need_their_scopes() {
             assert_eq!(refused["error"]["message"], "Insufficient scope: read", "{method}: {refused}");
             let result = send_request(&pair, version, &["read"], method, params);
             assert!(result["result"].to_string().contains("secret"), "{method}: {result}");
+        }
+    }
+}
+
+/// For each kind of item: the list, its member, the member of an entry that a request names, a name and the request.
+const LISTS: [(&str, &str, &str, &str, &str); 4] = [
+    ("tools/list", "tools", "name", "scan", "tools/call"),
+    ("prompts/list", "prompts", "name", "ask", "prompts/get"),
+    ("resources/list", "resources", "uri", "f://a", "resources/read"),
+    ("resources/templates/list", "resourceTemplates", "uriTemplate", "g://{a}", "resources/read"),
+];
+
+fn listing_service(hides: bool) -> Service {
+    let builder = Service::builder("test", "1")
+        .page_size(1)
+        .tool(Tool::new("open", || ""))
+        .tool(Tool::new("scan", || "").scope("s"))
+        .tool(Tool::new("last", || ""))
+        .prompt(Prompt::new("ask", || "").scope("s"))
+        // The scopes of a resource are those of all items that match it.
+        .resource(Resource::new("f://a", "a", || ""))
+        .template(ResourceTemplate::new("f://{a}", "f", |_: Value| "").scope("s"))
+        .template(ResourceTemplate::new("g://{a}", "g", |_: Value| "").scope("s"))
+        .cache_lists_for(Duration::from_secs(1), CacheScope::Public);
+    if hides { builder.hide_without_scopes() } else { builder }.build().expect("a good service")
+}
+
+/// Returns the names in all pages of a list.
+fn listed(
+    pair: &Pair,
+    version: ProtocolVersion,
+    scopes: &[&str],
+    (method, member, key): (&str, &str, &str),
+) -> Vec<String> {
+    let (mut names, mut cursor) = (Vec::new(), Value::Null);
+    loop {
+        let params = if cursor.is_null() { json!({}) } else { json!({"cursor": cursor}) };
+        let result = send_request(pair, version, scopes, method, params)["result"].clone();
+        let page = result[member].as_array().expect("a list");
+        assert!(page.len() <= 1, "{result}");
+        names.extend(page.iter().map(|item| item[key].as_str().expect("a name").to_owned()));
+        cursor = result["nextCursor"].clone();
+        if cursor.is_null() {
+            return names;
+        }
+    }
+}
+
+#[test]
+fn lists_may_leave_out_what_would_be_refused() {
+    for version in [ProtocolVersion::V2025_11_25, ProtocolVersion::V2026_07_28] {
+        for hides in [false, true] {
+            let pair = Pair::new(&Host::builder("client", "1").build(), &listing_service(hides), version);
+            for (method, member, key, item, request) in LISTS {
+                for scopes in [&[][..], &["other"], &["s"]] {
+                    let names = listed(&pair, version, scopes, (method, member, key));
+                    let has_scope = scopes == ["s"];
+                    assert_eq!(names.iter().any(|name| name == item), has_scope || !hides, "{method} {scopes:?}");
+                    let uri = item.replace("{a}", "7");
+                    let params = json!({ if key == "name" { "name" } else { "uri" }: uri });
+                    let response = send_request(&pair, version, scopes, request, params);
+                    assert_eq!(response["error"]["message"] == "Insufficient scope: s", !has_scope, "{response}");
+                }
+            }
+            let tools = listed(&pair, version, &[], ("tools/list", "tools", "name"));
+            assert_eq!(tools, if hides { vec!["open", "last"] } else { vec!["open", "scan", "last"] });
+        }
+    }
+}
+
+#[test]
+fn lists_that_depend_on_scopes_are_private() {
+    for (hides, expected) in [(false, "public"), (true, "private")] {
+        let version = ProtocolVersion::V2026_07_28;
+        let pair = Pair::new(&Host::builder("client", "1").build(), &listing_service(hides), version);
+        for (method, ..) in LISTS {
+            let result = &send_request(&pair, version, &["s"], method, json!({}))["result"];
+            assert_eq!(result["cacheScope"], expected, "{method}: {result}");
         }
     }
 }

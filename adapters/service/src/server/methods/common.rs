@@ -43,10 +43,10 @@ impl SessionState<ServerRole> {
         list: fn(&Catalog) -> &PagedList<T>,
         result: fn(Page<T::Description>) -> R,
     ) -> Option<Job> {
-        let visible = self.app.0.visible_to(inbound);
+        let listed = self.app.0.listed_for(inbound);
         self.answer(inbound, move |shared| {
             let service = &*shared.app.0;
-            let (page, next_cursor) = visible.page(service, list, cursor.as_deref())?;
+            let (page, next_cursor) = listed.page(service, list, cursor.as_deref())?;
             let items = page.iter().map(|entry| entry.listed().clone()).collect();
             Ok(result(Page { items, next_cursor, hints: service.list_hints() }))
         })
