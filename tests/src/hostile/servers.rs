@@ -262,9 +262,11 @@ fn tasks_with_endless_input_requests(io: &mut PeerIo, step: u64) {
 }
 
 fn large_task_ids(io: &mut PeerIo, step: u64) {
-    let id = format!("{step}{}", "t".repeat(io.frame_bytes / 2 - 400));
+    let status = if step.is_multiple_of(2) { "working" } else { "input_required" };
     while let Some(request) = io.next_request() {
-        make_task(io, &request, &id, "working", "");
+        // Each request gets an id of its own, in a message as large as the limit.
+        let id = format!("{}{}", request.id.replace('"', ""), "t".repeat(io.frame_bytes - 400));
+        make_task(io, &request, &id, status, "");
     }
 }
 

@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Event, Outcome, RequestOptions, Violation},
+    connection::{ClientRole, CloseReason, Event, Limits, Outcome, RequestOptions, Violation},
     protocol::{Capability, Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::CallToolResult,
@@ -21,7 +21,13 @@ type Client = Harness<ClientRole>;
 
 /// Returns a client with tasks, connected to a server of 2026-07-28.
 fn client() -> Client {
+    client_with(|_| ())
+}
+
+/// Returns such a client with other limits.
+fn client_with(limit: impl FnOnce(&mut Limits)) -> Client {
     let mut config = full_client();
+    limit(&mut config.settings.limits);
     config.capabilities = config.capabilities.with(Capability::TasksExtension);
     config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
     let mut client = Harness::client(config);
@@ -123,6 +129,26 @@ fn a_task_id_belongs_to_one_call() {
     assert!(
         matches!(client.take_events()[0], Event::Response { call, outcome: Outcome::Result(_) } if call == calls[0])
     );
+}
+
+#[test]
+fn ids_of_tasks_count_as_bytes_of_calls() {
+    const ID: usize = 15 << 10;
+    const CALL_BYTES: usize = 64 << 10;
+    let mut client = client_with(|limits| (limits.frame_bytes, limits.call_bytes) = (16 << 10, CALL_BYTES));
+    let calls: Vec<_> = (0..100).map(|_| call(&mut client)).collect();
+    for (number, status) in calls.iter().zip(["working", "input_required"].into_iter().cycle()) {
+        let id = format!("{:0>ID$}", number.as_u64());
+        client.feed(&result(number.as_u64(), task(&id, status, &json!({}))));
+        client.sent();
+        assert!(client.conn.usage().call_bytes <= CALL_BYTES, "{:?}", client.conn.usage());
+    }
+    let malformed = |event: &Event<'_>| matches!(event, Event::Response { outcome: Outcome::Malformed, .. });
+    let (refused, kept): (Vec<_>, Vec<_>) = client.take_events().into_iter().partition(malformed);
+    // Each id is stored twice.
+    let room = CALL_BYTES / (2 * ID);
+    assert_eq!((kept.len(), refused.len()), (room, calls.len() - room));
+    assert!(kept.iter().all(|event| matches!(event, Event::Task { .. })), "{kept:?}");
 }
 
 // req: M-PROG-009

@@ -84,13 +84,19 @@ impl Engine {
             self.stats.violations += 1;
             return self.finish_call(call, Outcome::Malformed);
         }
+        let bytes = self.retries.bytes();
+        let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
+        self.retries.add_poller(call, Box::new(poller));
+        // The server chooses the id. It may be as long as the params that are dropped for it.
+        if self.retries.bytes() > bytes.max(self.limits().call_bytes) {
+            self.stats.violations += 1;
+            return self.finish_call(call, Outcome::Malformed);
+        }
         self.calls.suspend(self.clock, call);
         if let Some(call) = self.calls.get_mut(call) {
             // Tasks of the extension have no progress notifications.
             call.progress = false;
         }
-        let poller = TaskPoller { ttl, interval, ..TaskPoller::new(id, self.clock) };
-        self.retries.add_poller(call, Box::new(poller));
         match status {
             TaskStatus::Working => self.schedule_poll(call),
             _ => self.resend(call),
