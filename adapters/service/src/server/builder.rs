@@ -351,9 +351,10 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         self
     }
 
-    /// Leaves items out of the lists of callers that lack a [scope](Tool::scope) of the item: tools, prompts, resources
-    /// and templates. Lists and requests are decided by the same check. Default: the items are listed, since many
-    /// clients request more scopes only after they have called a tool that they found in a list.
+    /// Leaves items out of the lists of callers that lack a [scope](Tool::scope) of the item: tools, prompts, templates
+    /// and resources, also those of folders. Lists and requests are decided by the same check, but for templates, whose
+    /// resources may need the scopes of other items as well. Default: the items are listed, since many clients request
+    /// more scopes only after they have called a tool that they found in a list.
     ///
     /// A request for such an item is refused with the scopes that it needs, as without this setting; hide it with
     /// [`visible`](Self::visible) if its name must not be known. A caller that has got more scopes requests the lists

@@ -1,6 +1,9 @@
 //! The catalog of a service: its registered items.
 
-use std::{collections::BTreeSet, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use mcp_proto::schema::Map;
 
@@ -12,10 +15,7 @@ use super::{
     resource_template::ResourceTemplate,
     tool::Tool,
 };
-use crate::util::{
-    paged_list::PagedList,
-    uri::{is_same, normalized},
-};
+use crate::util::{paged_list::PagedList, uri::normalized};
 
 /// The kind of an item, and of its list.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -43,6 +43,8 @@ pub(crate) struct Catalog {
     pub(super) unlisted: Vec<(String, Arc<ResourceTemplate>)>,
     /// Whether a resource or a template with scopes was ever added. If not, no URI is looked up for its scopes.
     pub(super) has_scopes: bool,
+    /// The URIs of the resources with scopes.
+    pub(super) scoped: ScopedUris,
     /// The URIs of the resources that are files of skills.
     #[cfg(feature = "skills")]
     pub(super) files: FileIndex,
@@ -59,6 +61,7 @@ impl Default for Catalog {
             skills: PagedList::new('s'),
             unlisted: Vec::new(),
             has_scopes: false,
+            scoped: ScopedUris::default(),
             #[cfg(feature = "skills")]
             files: FileIndex::default(),
         }
@@ -91,7 +94,10 @@ impl Catalog {
             // A file of a skill is removed only with the skill.
             #[cfg(feature = "skills")]
             Kind::Resource if self.resources.get(name).is_some_and(|resource| resource.skill.is_some()) => false,
-            Kind::Resource => self.resources.remove(name).is_some(),
+            Kind::Resource => {
+                self.scoped.remove(name);
+                self.resources.remove(name).is_some()
+            }
             Kind::Template => self.templates.remove(name).is_some(),
             #[cfg(feature = "skills")]
             Kind::Skill => self.skills.remove(name).is_some(),
@@ -111,6 +117,7 @@ impl Catalog {
         let of = |wanted| items.iter().filter(move |(kind, _)| *kind == wanted).map(|(_, name)| name.as_str());
         self.tools.remove_all(of(Kind::Tool));
         self.prompts.remove_all(of(Kind::Prompt));
+        of(Kind::Resource).for_each(|uri| self.scoped.remove(uri));
         self.resources.remove_all(of(Kind::Resource));
         self.templates.remove_all(of(Kind::Template));
     }
@@ -158,15 +165,14 @@ impl Catalog {
 
     /// Returns the scopes that a request for a URI needs: those of its handler, and of all other
     /// items that match the URI, hidden ones as well. So they depend neither on the order of the items nor on the
-    /// spelling of the URI. It takes time in proportion to the URI for each item with scopes.
+    /// spelling of the URI. It takes time in proportion to the URI for each template with scopes.
     pub(super) fn required_scopes(&self, uri: &str, own: &[String]) -> Vec<String> {
         let mut scopes = own.to_vec();
         if !self.has_scopes {
             return scopes;
         }
         let normalized = normalized(uri);
-        let resources = self.resources.iter().filter(|resource| !resource.scopes.is_empty());
-        let resources = resources.filter(|resource| is_same(&resource.about.uri, &normalized));
+        let resources = self.scoped.of(&normalized).filter_map(|uri| self.resources.get(uri));
         let templates = self.templates.iter().filter(|template| !template.scopes.is_empty());
         let templates = templates.filter(|template| template.covers(uri, &normalized));
         let of_templates = templates.flat_map(|template| &template.scopes);
@@ -177,6 +183,34 @@ impl Catalog {
             }
         }
         scopes
+    }
+}
+
+/// The URIs of the resources with scopes, by their normalized forms.
+#[derive(Debug, Default)]
+pub(super) struct ScopedUris(BTreeMap<String, BTreeSet<String>>);
+
+impl ScopedUris {
+    pub(super) fn insert(&mut self, uri: &str) {
+        self.0.entry(normalized(uri)).or_default().insert(uri.to_owned());
+    }
+
+    fn remove(&mut self, uri: &str) {
+        // Most services have no scopes.
+        if self.0.is_empty() {
+            return;
+        }
+        let key = normalized(uri);
+        let Some(uris) = self.0.get_mut(&key) else { return };
+        uris.remove(uri);
+        if uris.is_empty() {
+            self.0.remove(&key);
+        }
+    }
+
+    /// Returns the registered forms of a normalized URI.
+    fn of(&self, normalized: &str) -> impl Iterator<Item = &str> {
+        self.0.get(normalized).into_iter().flatten().map(String::as_str)
     }
 }
 

@@ -153,8 +153,11 @@ impl Register for Resource {
 
     fn insert(self: Box<Self>, catalog: &mut Catalog, routes: &Routes) -> bool {
         routes.enable_resources();
-        catalog.has_scopes |= !self.scopes.is_empty();
         let uri = self.about.uri.clone();
+        if !self.scopes.is_empty() {
+            catalog.has_scopes = true;
+            catalog.scoped.insert(&uri);
+        }
         #[cfg(feature = "skills")]
         if self.is_file() {
             catalog.files.insert(&uri);

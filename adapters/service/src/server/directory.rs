@@ -7,7 +7,7 @@ use mcp_proto::{
     wire::ErrorObject,
 };
 
-use super::{inner::Inner, visible_items::VisibleItems};
+use super::{inner::Inner, visible_items::ListedItems};
 use crate::{
     inbound::rpc_result::RpcResult,
     util::{lock::read, text_arguments::excerpt},
@@ -20,7 +20,7 @@ impl Inner {
     /// Returns a page of the direct contents of a folder. A folder exists as long as it contains a visible file.
     pub(super) fn directory(
         &self,
-        visible: &VisibleItems,
+        listed: &ListedItems,
         params: &ReadDirectoryParams,
     ) -> RpcResult<ReadDirectoryResult> {
         let folder = &params.uri;
@@ -38,7 +38,7 @@ impl Inner {
         // The predicate is not called under the lock of the catalog.
         let files = read(&self.catalog).files_below(&prefix);
         let mut children = BTreeMap::new();
-        for file in files.into_iter().filter(|file| visible.allows(&**file)) {
+        for file in files.into_iter().filter(|file| listed.contains(self, &**file)) {
             let Some(path) = file.about.uri.strip_prefix(&prefix) else { continue };
             match path.split_once('/') {
                 None => _ = children.insert(path.to_owned(), file.about.clone()),

@@ -1,7 +1,6 @@
 //! The items of a service that the sender of a request may see.
 
 use std::{
-    borrow::Cow,
     panic::{AssertUnwindSafe, catch_unwind},
     sync::Arc,
 };
@@ -142,15 +141,20 @@ impl ListedItems {
         Ok((page.into_iter().map(|(_, item)| item).collect(), next))
     }
 
-    fn contains<T: Registered>(&self, inner: &Inner, item: &T) -> bool {
-        let required = || match item.as_item() {
-            CatalogItem::Resource(resource) => {
-                Cow::Owned(read(&inner.catalog).required_scopes(&resource.uri, item.scopes()))
+    pub(super) fn contains<T: Registered>(&self, inner: &Inner, item: &T) -> bool {
+        self.has_scopes_of(inner, item) && self.visible.allows(item)
+    }
+
+    fn has_scopes_of<T: Registered>(&self, inner: &Inner, item: &T) -> bool {
+        let Some(SenderScopes { connection, sender }) = &self.scopes else { return true };
+        let has = |required: &[String]| has_scopes(connection, sender.as_ref(), required);
+        // A request for a resource needs the scopes of all items that match its URI.
+        let has_all = |uri: &str| has(&read(&inner.catalog).required_scopes(uri, &[]));
+        has(item.scopes())
+            && match item.as_item() {
+                CatalogItem::Resource(resource) => has_all(&resource.uri),
+                _ => true,
             }
-            _ => Cow::Borrowed(item.scopes()),
-        };
-        let has_scopes = |it: &SenderScopes| has_scopes(&it.connection, it.sender.as_ref(), &required());
-        self.scopes.as_ref().is_none_or(has_scopes) && self.visible.allows(item)
     }
 }
 

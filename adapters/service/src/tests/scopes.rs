@@ -180,6 +180,51 @@ fn lists_may_leave_out_what_would_be_refused() {
     }
 }
 
+#[cfg(feature = "skills")]
+#[test]
+fn folders_may_leave_out_what_would_be_refused() {
+    let skill =
+        crate::Skill::new("pdf", "---\nname: pdf\ndescription: About\n---\n").file("open", "").file("secret/key", "");
+    let service = Service::builder("test", "1")
+        .skill(skill)
+        .template(ResourceTemplate::new("skill://pdf/secret/{a}", "secrets", |_: Value| "").scope("s"))
+        .hide_without_scopes()
+        .build()
+        .expect("a good service");
+    let version = ProtocolVersion::V2026_07_28;
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, version);
+    let read = |folder: &str, scopes: &[&str]| {
+        let response = send_request(&pair, version, scopes, "resources/directory/read", json!({"uri": folder}));
+        let entries = response["result"]["resources"].as_array().cloned().unwrap_or_default();
+        entries.iter().map(|entry| entry["name"].as_str().expect("a name").to_owned()).collect::<Vec<_>>()
+    };
+    assert_eq!(read("skill://pdf", &["s"]), ["pdf", "open", "secret"]);
+    assert_eq!(read("skill://pdf", &[]), ["pdf", "open"]);
+    assert_eq!((read("skill://pdf/secret", &["s"]).len(), read("skill://pdf/secret", &[]).len()), (1, 0));
+}
+
+#[test]
+fn a_removed_resource_needs_no_scopes() {
+    let service = Service::builder("test", "1")
+        .resource(Resource::new("test://secret", "a", || "contents").scope("s"))
+        .resource(Resource::new("test://%73ecret", "b", || "contents").scope("t"))
+        .template(ResourceTemplate::new("test://{a}", "c", |_: Value| "contents"))
+        .build()
+        .expect("a good service");
+    let refusals = |expected: &[&str]| {
+        let uris = ["test://secret", "test://%73ecret", "test://%73e%63ret"];
+        let messages = uris.map(|uri| reads(&service, uri, &[])[0]["error"]["message"].clone());
+        let mut named: Vec<_> = messages.iter().filter_map(|it| it.as_str()?.strip_prefix("Insufficient ")).collect();
+        named.sort_unstable();
+        assert_eq!(named, expected);
+    };
+    refusals(&["scope: s t", "scope: t s", "scope: t s"]);
+    assert!(service.remove_resource("test://secret"));
+    refusals(&["scope: t"; 3]);
+    assert!(service.remove_resource("test://%73ecret"));
+    refusals(&[]);
+}
+
 #[test]
 fn lists_that_depend_on_scopes_are_private() {
     for (hides, expected) in [(false, "public"), (true, "private")] {

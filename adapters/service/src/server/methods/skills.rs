@@ -54,7 +54,7 @@ impl SessionState<ServerRole> {
     fn read_directory(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
         let requested: ReadDirectoryParams = params(inbound.params.as_ref())?;
         let service = &*self.app.0;
-        let result = service.directory(&service.visible_to(inbound), &requested)?;
+        let result = service.directory(&service.listed_for(inbound), &requested)?;
         Ok(self.answer(inbound, move |_| Ok(result)))
     }
 }
