@@ -331,7 +331,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Dispatches an event on the calling thread instead of in the event loop, and polls the resulting jobs once. Jobs
     /// that stay pending are handed to the event loop.
     ///
-    /// The caller has begun to dispatch the event and is counted in `State::inline_dispatchers`.
+    /// The caller has begun to dispatch the event.
     #[cfg(feature = "http")]
     pub(crate) fn dispatch_inline<R: Runtime>(&self, runtime: &R, event: Event<'_>) {
         let guard = DispatchGuard(&self.shared);

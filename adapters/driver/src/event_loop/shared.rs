@@ -44,9 +44,6 @@ pub(crate) struct State<C> {
     pub(crate) parked: Option<Parked>,
     /// The events that are being dispatched.
     pub(crate) dispatching: Dispatching,
-    /// How many requests were dispatched inline whose response was not polled yet. While there are any, a deadline that
-    /// becomes earlier does not wake the event loop, except at each of these polls.
-    pub(crate) inline_dispatchers: u32,
 }
 
 /// The events that threads are dispatching.
@@ -143,7 +140,6 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
                 events: VecDeque::new(),
                 parked: None,
                 dispatching: Dispatching::Nothing,
-                inline_dispatchers: 0,
             }),
             jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
             waiters: Waiters::new(),
@@ -202,18 +198,12 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     }
 
     /// Collects events after a change, and wakes the event loop and the waiters that it concerns.
-    pub(crate) fn wake_interested(&self, state: MutexGuard<'_, State<C>>) {
-        self.wake_interested_after(state, false);
-    }
-
-    /// Does what [`wake_interested`](Self::wake_interested) does. `polled` tells that the response of a request that
-    /// was dispatched inline was polled: its deadline counts now, even if other requests are still being dispatched.
-    pub(crate) fn wake_interested_after(&self, mut state: MutexGuard<'_, State<C>>, polled: bool) {
+    pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let woken = state.binding.woken();
-        let State { binding, events, parked, inline_dispatchers, .. } = &mut *state;
+        let State { binding, events, parked, .. } = &mut *state;
         let parked = parked.take_if(|it| {
-            let is_early = || (polled || *inline_dispatchers == 0) && self.due(binding) < it.until;
+            let is_early = || self.due(binding) < it.until;
             let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
             wakes || it.is_paused && binding.wants_input(self.now())
         });

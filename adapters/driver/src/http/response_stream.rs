@@ -11,10 +11,9 @@ use std::{
 use http::response::Parts;
 use mcp_proto::http::server::{ExchangeId, Output};
 
-use crate::http::session::SharedSession;
 #[cfg(feature = "endpoint")]
 use crate::limits::quota::Permit;
-use crate::limits::quota::Quota;
+use crate::{http::session::SharedSession, limits::quota::Quota, sync::lock};
 use mcp_service::driver_api::Holder;
 
 /// Smaller chunks are not counted, since a connection holds a bounded number of them.
@@ -29,9 +28,6 @@ const COUNTED: usize = 4 << 10;
 pub struct ResponseStream {
     pub(super) session: Arc<SharedSession>,
     exchange: ExchangeId,
-    /// Whether the task that polls the response dispatched the request inline and is still counted in
-    /// `State::inline_dispatchers`.
-    is_inline: bool,
     ended: bool,
     /// Whether the body was aborted.
     aborted: bool,
@@ -46,16 +42,7 @@ pub struct ResponseStream {
 impl ResponseStream {
     /// Creates the response of an exchange. With `at_once`, the beginning of the body is taken together with the head.
     pub(super) const fn new(session: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self {
-            session,
-            exchange,
-            is_inline: false,
-            ended: false,
-            aborted: false,
-            at_once,
-            data: Vec::new(),
-            counted: None,
-        }
+        Self { session, exchange, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
     }
 
     /// Counts unwritten bytes of the body for a client.
@@ -73,20 +60,6 @@ impl ResponseStream {
         let Some((quota, holder)) = self.counted.as_ref().filter(|_| bytes >= COUNTED) else { return Ok(None) };
         let permit = quota.take(holder, bytes);
         permit.map(Some).ok_or_else(|| io::Error::other("this client has too much that it does not read"))
-    }
-
-    /// Marks the caller as counted in `State::inline_dispatchers`, until the response is polled.
-    pub(super) const fn dispatched_inline(mut self) -> Self {
-        self.is_inline = true;
-        self
-    }
-
-    /// Stops counting the caller as an inline dispatcher, because it may poll the response much later.
-    pub(super) fn disconnect(&mut self) {
-        if self.is_inline {
-            let (state, polled) = self.session.enter(&mut self.is_inline);
-            self.session.wake_interested_after(state, polled);
-        }
     }
 
     /// Returns the status and the headers.
@@ -141,7 +114,7 @@ impl ResponseStream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
-        let (mut state, polled) = self.session.enter(&mut self.is_inline);
+        let mut state = lock(&self.session.state);
         let session = &mut state.binding.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
@@ -159,7 +132,7 @@ impl ResponseStream {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
         let before = if output.is_none() { state.binding.wait(self.exchange, cx.waker()) } else { None };
-        self.session.wake_interested_after(state, polled);
+        self.session.wake_interested(state);
         drop(before);
         let (ended, aborted) = last(output.as_ref());
         (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
@@ -175,10 +148,10 @@ const fn last(output: Option<&Output>) -> (bool, bool) {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
-            let (mut state, polled) = self.session.enter(&mut self.is_inline);
+            let mut state = lock(&self.session.state);
             state.binding.session.handle_disconnect(self.session.now(), self.exchange);
             let waker = state.binding.disconnect(self.exchange);
-            self.session.wake_interested_after(state, polled);
+            self.session.wake_interested(state);
             drop(waker);
         }
     }

@@ -221,13 +221,14 @@ impl<R: Runtime> HttpServer<R> {
     /// # Errors
     /// The response, if the request is refused.
     pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
-        let mut response = self.route(&mut request, peer, false)?;
-        response.disconnect();
+        let response = self.route(&mut request, peer, false)?;
+        // The response may be polled much later.
+        response.session.wake_interested(lock(&response.session.state));
         Ok(response)
     }
 
-    /// Routes a request to its session. The caller may still be counted as an inline dispatcher, and polls the response
-    /// next.
+    /// Routes a request to its session. The caller polls the response next, and the event loop learns new deadlines
+    /// then.
     fn route(
         &self,
         request: &mut Request,
@@ -396,9 +397,8 @@ impl<R: Runtime> Inner<R> {
         let application = state.binding.application.as_ref().and_then(Weak::upgrade);
         match (event, application) {
             (Some(event), Some(application)) if state.events.is_empty() && state.dispatching.begin(&event) => {
-                state.inline_dispatchers += 1;
                 drop(state);
-                let response = ResponseStream::new(session.clone(), exchange, at_once).dispatched_inline();
+                let response = ResponseStream::new(session.clone(), exchange, at_once);
                 Dispatcher::new(session, application).dispatch_inline(&self.runtime, event);
                 Ok(response)
             }

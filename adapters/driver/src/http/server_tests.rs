@@ -257,21 +257,51 @@ fn cancellations_wait_for_requests_before_them_only() {
     });
 }
 
-/// The event loop learns the deadline of a request when its response is polled, also while another one is dispatched.
+/// The event loop learns the deadline of a request also while another one is dispatched.
 #[test]
 fn deadlines_count_while_another_request_is_dispatched() {
     let slow = Gate::default();
     let service = Service::builder("x", "1").visible(visible([("slow", &slow)])).reply_timeout(Duration::from_secs(1));
     let service = service.tool(Tool::new_async("slow", async || "x")).tool(Tool::new("function", || "x"));
     let site = Site::new(&service.build().expect("a service"));
+    let before = site.wakes.get();
     thread::scope(|scope| {
         let first = scope.spawn(|| site.call(1, "slow"));
         assert!(slow.reached.reaches(1));
-        let before = site.wakes.get();
         let second = site.call(2, "function");
         let woken = site.wakes.get() - before;
         slow.opened.raise();
         drop((first.join().expect("no panic"), second));
+        assert_eq!(woken, 1);
+    });
+}
+
+/// The event loop learns the deadline of a handler also while the first poll of another one takes its time.
+#[test]
+fn deadlines_count_while_another_handler_blocks() {
+    let (blocked, kept) = (Gate::default(), Arc::<Mutex<Option<HandlerContext>>>::default());
+    let (gate, keeper) = (blocked.clone(), kept.clone());
+    let keep = Tool::new_async("keep", move |context: HandlerContext| {
+        *lock(&keeper) = Some(context.clone());
+        async move { format!("{:?}", context.cancelled().await) }
+    });
+    let block = Tool::new_async("block", move || {
+        let gate = gate.clone();
+        async move { if gate.pass() { "x" } else { "y" } }
+    });
+    let site = Site::new(&Service::builder("x", "1").tool(keep).tool(block).build().expect("a service"));
+    let first = site.call(1, "keep");
+    site.poll();
+    let context = lock(&kept).take().expect("the handler runs");
+    thread::scope(|scope| {
+        let second = scope.spawn(|| site.call(2, "block"));
+        assert!(blocked.reached.reaches(1));
+        let before = site.wakes.get();
+        let mut sleep = pin!(context.sleep(Duration::from_secs(1)));
+        assert!(sleep.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        let woken = site.wakes.get() - before;
+        blocked.opened.raise();
+        drop((first, second.join().expect("no panic")));
         assert_eq!(woken, 1);
     });
 }

@@ -2,8 +2,8 @@
 
 use std::{
     collections::BTreeMap,
-    io, mem,
-    sync::{Arc, MutexGuard, Weak},
+    io,
+    sync::{Arc, Weak},
     task::Waker,
 };
 
@@ -19,12 +19,8 @@ use mcp_proto::{
 
 use crate::http::{client_shares::ClientUsage, protection::Protection, store::scoped_message};
 use crate::{
-    event_loop::{
-        binding::Binding,
-        shared::{SharedConnection, State},
-    },
+    event_loop::{binding::Binding, shared::SharedConnection},
     limits::functions::Functions,
-    sync::lock,
 };
 use mcp_service::driver_api::Application;
 use mcp_service::driver_api::Holder;
@@ -95,17 +91,6 @@ impl HttpSession {
         if self.readers.is_empty() {
             self.readers = BTreeMap::new();
         }
-    }
-}
-
-impl SharedSession {
-    /// Locks the state, and stops counting a caller that dispatched inline. The caller passes the guard, and whether it
-    /// was counted, to [`wake_interested_after`](Self::wake_interested_after).
-    pub(super) fn enter(&self, is_inline: &mut bool) -> (MutexGuard<'_, State<HttpSession>>, bool) {
-        let mut state = lock(&self.state);
-        let was_inline = mem::take(is_inline);
-        state.inline_dispatchers -= u32::from(was_inline);
-        (state, was_inline)
     }
 }
 
