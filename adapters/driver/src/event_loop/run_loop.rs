@@ -329,7 +329,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     }
 
     /// Dispatches an event on the calling thread instead of in the event loop, and polls the resulting jobs once. Jobs
-    /// that stay pending are handed to the event loop.
+    /// that stay pending are handed to the event loop, and so is what waits after a batch of jobs: the caller still has
+    /// to write its own response.
     ///
     /// The caller has begun to dispatch the event.
     #[cfg(feature = "http")]
@@ -338,6 +339,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let offered = self.call_application(event);
         let mut next = self.queued(offered, JobQueue::next);
         drop(guard);
+        let mut left = BATCH;
         while let Some((job, slot)) = next {
             let is_done = match self.begin(runtime, job, slot) {
                 JobStart::Done => true,
@@ -349,11 +351,18 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                     false
                 }
             };
-            let jobs = &mut lock(&self.shared.jobs).queue;
-            if is_done {
-                jobs.ended(slot);
+            let has_more = {
+                let jobs = &mut lock(&self.shared.jobs).queue;
+                if is_done {
+                    jobs.ended(slot);
+                }
+                left -= 1;
+                next = if left > 0 { jobs.next() } else { None };
+                left == 0 && jobs.has_next()
+            };
+            if has_more {
+                self.shared.wake();
             }
-            next = jobs.next();
         }
     }
 

@@ -1,10 +1,13 @@
 //! Requests of one session on several threads, whose event loop is polled by hand.
 
 use std::{
-    future::Future,
+    future::{Future, poll_fn},
     io, mem,
     pin::{Pin, pin},
-    sync::{Arc, Condvar, Mutex},
+    sync::{
+        Arc, Condvar, Mutex,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll, Wake, Waker},
     thread,
     time::{Duration, Instant},
@@ -20,6 +23,7 @@ use serde_json::{Value, json};
 
 use super::{response_stream::ResponseStream, server::HttpServer};
 use crate::{
+    event_loop::run_loop::BATCH,
     options::DriverOptions,
     runtime::{Runtime, Timer},
     sync::lock,
@@ -40,12 +44,14 @@ struct Kept {
 }
 
 impl Tasks {
-    /// Polls each task once, with a waker that raises a count.
+    /// Polls each task once, in the order of their beginnings, with a waker that raises a count.
     fn poll(&self, wakes: &Arc<Count>) {
         let mut tasks = mem::take(&mut lock(&self.0).tasks);
         let waker = wakes.clone().into();
         tasks.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
-        lock(&self.0).tasks.append(&mut tasks);
+        let kept = &mut lock(&self.0).tasks;
+        tasks.append(kept);
+        *kept = tasks;
     }
 }
 
@@ -132,9 +138,13 @@ struct Site {
 
 impl Site {
     fn new(service: &Service) -> Self {
+        Self::with_options(service, &DriverOptions::default())
+    }
+
+    fn with_options(service: &Service, options: &DriverOptions) -> Self {
         let tasks = Tasks::default();
         let endpoint = EndpointOptions::new(Policy::loopback());
-        let server = HttpServer::new(service, endpoint, &DriverOptions::default(), tasks.clone(), None);
+        let server = HttpServer::new(service, endpoint, options, tasks.clone(), None);
         let mut site = Self { server, tasks, wakes: Arc::default(), session: String::new() };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "client", "version": "1"}});
@@ -304,4 +314,36 @@ fn deadlines_count_while_another_handler_blocks() {
         drop((first, second.join().expect("no panic")));
         assert_eq!(woken, 1);
     });
+}
+
+/// A request that finds free room for handlers does not run all handlers that waited for it before its own response.
+#[test]
+fn a_request_runs_few_handlers_of_others() {
+    let (ends, done) = (Arc::<AtomicBool>::default(), Arc::<Count>::default());
+    let (may_end, count) = (ends.clone(), done.clone());
+    let last = Tool::new_async("last", move || {
+        let may_end = may_end.clone();
+        poll_fn(move |_| if may_end.load(Ordering::SeqCst) { Poll::Ready("x") } else { Poll::Pending })
+    });
+    let quick = Tool::new_async("quick", move || {
+        let count = count.clone();
+        async move {
+            count.raise();
+            "x"
+        }
+    });
+    let service = Service::builder("x", "1").tool(last).tool(quick).build().expect("a service");
+    let site = Site::with_options(&service, &DriverOptions { async_handlers: 1, ..DriverOptions::default() });
+    let mut responses = vec![site.call(0, "last")];
+    site.poll();
+    responses.extend((1..100).map(|id| site.call(id, "quick")));
+    assert_eq!(done.get(), 0, "they wait for the first one");
+    ends.store(true, Ordering::SeqCst);
+    // The event loop is polled first, then the handler.
+    site.tasks.poll(&site.wakes);
+    assert_eq!(done.get(), 0, "the event loop does not know yet that it has ended");
+    responses.push(site.call(100, "quick"));
+    assert_eq!(done.get(), BATCH);
+    site.poll();
+    assert_eq!(done.get(), 100);
 }
