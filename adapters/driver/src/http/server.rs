@@ -4,12 +4,14 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
-    io,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Waker},
 };
 
-use http::{HeaderValue, StatusCode, header, request::Parts};
+use http::request::Parts;
 use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
@@ -25,6 +27,7 @@ use crate::http::{
     client_shares::{ClientUsage, Shares, holder},
     peer_addr::PeerAddr,
     protection::Protection,
+    refusals::{busy, not_stored, unavailable},
     replication::{ReplicationIo, SessionReplication},
     response_stream::ResponseStream,
     session::{HttpSession, SharedSession},
@@ -77,13 +80,14 @@ struct Inner<R: Runtime> {
 struct Sessions {
     endpoint: Mutex<Endpoint<Arc<SharedSession>>>,
     table: Watched<SessionTable>,
+    /// Set before the running sessions are closed. Requests read it without the lock of the table.
+    is_closing: AtomicBool,
     epoch: Instant,
 }
 
 /// The running sessions, and the pending requests without a session.
 #[derive(Default)]
 struct SessionTable {
-    closing: bool,
     next: u64,
     all: BTreeMap<u64, Weak<SharedSession>>,
 }
@@ -110,7 +114,8 @@ impl<R: Runtime> HttpServer<R> {
         if replication.is_some() {
             endpoint.share();
         }
-        let sessions = Sessions { endpoint: Mutex::new(endpoint), table: Watched::default(), epoch: Instant::now() };
+        let (endpoint, is_closing) = (Mutex::new(endpoint), AtomicBool::new(false));
+        let sessions = Sessions { endpoint, table: Watched::default(), is_closing, epoch: Instant::now() };
         Self(Arc::new(Inner {
             sessions: Arc::new(sessions),
             service: service.clone(),
@@ -171,7 +176,7 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if the request is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
-        if sessions.table.read(|table| table.closing) {
+        if sessions.is_closing.load(Ordering::Relaxed) {
             return Err(unavailable());
         }
         lock(&sessions.endpoint).begin(head, caller)
@@ -184,7 +189,8 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if there is no such session or the store fails.
     pub async fn admit(&self, reader: &RequestReader, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
         let (Some(replication), Some(id)) = (&self.0.replication, reader.session()) else { return Ok(()) };
-        self.0.admit(replication, id, (reader, peer)).await
+        // Boxed for the same reason as in `handle`.
+        Box::pin(self.0.admit(replication, id, (reader, peer))).await
     }
 
     /// Routes a request to its session, calls `routed`, and waits for the head of the response. Clients without
@@ -194,21 +200,24 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if the request is refused.
     pub async fn handle(
         &self,
-        mut request: Request,
+        request: &mut Request,
         peer: Option<PeerAddr>,
         routed: impl FnOnce(),
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
-        let mut response = self.route(&mut request, peer, self.0.replication.is_none())?;
+        let mut response = self.route(request, peer, self.0.replication.is_none())?;
         routed();
         // The session has taken the message from the body.
         request.drop_body();
         let head = response.head().await;
         if let Some(replication) = &self.0.replication {
-            let stored = match request.ends() {
-                Some(id) => replication.store.sessions.end(id.as_str()).await,
-                None => replication.store_changes(&response.session, request.principal().map(|it| &**it)).await,
-            };
-            if let Err(error) = stored {
+            // Boxed, since its state is large: without a store, nothing of that size is moved for a request.
+            let stored = Box::pin(async {
+                match request.ends() {
+                    Some(id) => replication.store.sessions.end(id.as_str()).await,
+                    None => replication.store_changes(&response.session, request.principal().map(|it| &**it)).await,
+                }
+            });
+            if let Err(error) = stored.await {
                 self.0.discard_session(&response.session);
                 return Err(not_stored(&error));
             }
@@ -273,7 +282,8 @@ impl<R: Runtime> HttpServer<R> {
     pub fn wait(&self) -> Deferred<()> {
         let sessions = self.0.sessions.clone();
         Deferred::new(async move {
-            sessions.table.wait_for(|table| (table.closing && table.all.is_empty()).then_some(())).await;
+            let is_closed = |table: &SessionTable| sessions.is_closing.load(Ordering::Relaxed) && table.all.is_empty();
+            sessions.table.wait_for(|table| is_closed(table).then_some(())).await;
         })
     }
 
@@ -489,10 +499,8 @@ impl Sessions {
     }
 
     fn close(&self) {
-        let all: Vec<_> = self.table.update(|table| {
-            table.closing = true;
-            table.all.values().filter_map(Weak::upgrade).collect()
-        });
+        self.is_closing.store(true, Ordering::Relaxed);
+        let all: Vec<_> = self.table.update(|table| table.all.values().filter_map(Weak::upgrade).collect());
         for session in all {
             session.update(|binding, now| binding.session.close(now));
         }
@@ -514,7 +522,7 @@ impl SessionGuard {
             table.next += 1;
             table.all.insert(table.next, Arc::downgrade(session));
             self.number = Some(table.next);
-            table.closing
+            self.sessions.is_closing.load(Ordering::Relaxed)
         });
         if closing {
             // The server was closed in the meantime, so this session is closed like the others.
@@ -534,43 +542,6 @@ impl Drop for SessionGuard {
             self.sessions.table.update(|table| table.all.remove(&number));
         }
     }
-}
-
-/// Creates a 503 response, for a server that is closing or a store or random source that fails.
-fn unavailable() -> Box<HttpResponse> {
-    let mut response = HttpResponse::new(Vec::new());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    Box::new(response)
-}
-
-/// Creates a 503 response for a client that has too much unread output and may retry later.
-fn busy() -> Box<HttpResponse> {
-    again_later("This client has too much unread")
-}
-
-fn again_later(why: &str) -> Box<HttpResponse> {
-    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
-/// Creates the response to a request whose changes could not be written to the store.
-fn not_stored(error: &io::Error) -> Box<HttpResponse> {
-    match error.kind() {
-        io::ErrorKind::FileTooLarge => refusal(StatusCode::PAYLOAD_TOO_LARGE, "The client information is too large"),
-        io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),
-        _ => unavailable(),
-    }
-}
-
-/// Creates an error response that names no request.
-fn refusal(status: StatusCode, why: &str) -> Box<HttpResponse> {
-    let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
-    let mut response = HttpResponse::new(error.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Box::new(response)
 }
 
 impl<R: Runtime> Drop for Inner<R> {
