@@ -2,7 +2,7 @@
 
 use mcp_proto::{
     connection::{CloseReason, Event, ResourceUsage, SendError, ServerConfig, ServerRole, Violation},
-    protocol::{Capability, ProtocolVersion, VersionSet},
+    protocol::{Capability, Phase, ProtocolVersion, VersionSet},
     rpc::ReplyKey,
     wire::{ErrorObject, Json, RawJson},
 };
@@ -234,6 +234,34 @@ fn unsendable_responses_become_errors() {
     let replaced = server.conn.respond_raw_or_error(key, &RawJson::from(&not_an_object));
     assert!(matches!(replaced, Ok(Some(SendError::Encode(_)))), "{replaced:?}");
     assert!(server.sent().iter().all(|answer| answer["error"]["code"] == -32603));
+}
+
+#[test]
+fn refusals_do_not_wait_for_room() {
+    let mut config = full_server();
+    (config.settings.limits.outbox_bytes, config.settings.limits.control_bytes) = (2000, 4000);
+    let mut server = Harness::ready_server_with(config, ProtocolVersion::V2025_11_25);
+    let keys: Vec<_> = (0..100).map(|id| server.receive_request(&request(id, "vendor/x"))).collect();
+    let error = ErrorObject::internal("Nothing serves it");
+    while server.conn.notify_raw("vendor/y", None).is_ok() {}
+    assert_eq!(server.conn.respond_error(keys[0], &error), Err(SendError::Busy));
+    assert_eq!(server.conn.refuse(keys[0], &error), Ok(()));
+    assert_eq!(server.conn.refuse(keys[0], &error), Err(SendError::Answered));
+    let sent = server.sent();
+    let answers: Vec<_> = sent.iter().filter(|line| line["id"] == 0).map(|line| &line["error"]["message"]).collect();
+    assert_eq!(answers, ["Nothing serves it"]);
+    assert_eq!((server.conn.usage().requests, server.conn.is_open(keys[1])), (99, true));
+    // A peer that reads nothing causes no more of them than fit beside the other output.
+    while server.conn.notify_raw("vendor/y", None).is_ok() {}
+    let refused = keys[1..].iter().take_while(|key| {
+        assert_eq!(server.conn.refuse(**key, &error), Ok(()));
+        let bytes = server.conn.usage().outbox_bytes;
+        assert!(bytes <= 6000 + 200, "{bytes}");
+        server.conn.phase() != Phase::Closed
+    });
+    assert!((10..99).contains(&refused.count()));
+    let events = server.take_events();
+    assert!(matches!(events.last(), Some(Event::Closed(CloseReason::PeerNotReading))), "{events:?}");
 }
 
 #[test]

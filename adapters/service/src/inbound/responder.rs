@@ -9,7 +9,7 @@ use super::{
     in_flight::InFlight,
     layered_call::{LayeredCall, LayeredState, SharedRequest},
     request_scope::RequestScope,
-    rpc_result::{AnyResult, EmptyRpcResult, RpcResult, respond},
+    rpc_result::{AnyResult, EmptyRpcResult, RpcResult, refuse, respond},
     state::{Role, SessionState},
 };
 use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
@@ -105,12 +105,15 @@ impl<E: Role> Responder<E> {
         if self.try_send(&answer) {
             return Deferred::ready(());
         }
-        Deferred::new(async move {
-            let Some(connection) = self.context.as_ref().map(|context| context.connection.clone()) else { return };
-            let attempt = || if self.try_send(&answer) { Ok(()) } else { Err(SendError::Busy) };
-            // The response is sent, or the request has ended.
-            let _ = connection.when_writable(attempt).await;
-        })
+        Deferred::new(async move { self.send_when_writable(&answer).await })
+    }
+
+    /// Waits for room, and sends the response.
+    pub(crate) async fn send_when_writable<T: Encode>(mut self, answer: &RpcResult<T>) {
+        let Some(connection) = self.context.as_ref().map(|context| context.connection.clone()) else { return };
+        let attempt = || if self.try_send(answer) { Ok(()) } else { Err(SendError::Busy) };
+        // The response is sent, or the request has ended.
+        let _ = connection.when_writable(attempt).await;
     }
 
     fn try_send<T: Encode>(&mut self, answer: &RpcResult<T>) -> bool {
@@ -153,10 +156,10 @@ fn cancelled() -> EmptyRpcResult {
 impl<E: Role> Drop for Responder<E> {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
-            // A driver drops the jobs that it does not run, or not to their ends.
-            let (shared, drop_reason) = (context.shared.clone(), self.drop_reason(&context.connection));
-            self.try_send(&EmptyRpcResult::Err(ErrorObject::internal(drop_reason)));
-            shared.in_flight.end(self.key);
+            // A driver drops the jobs that it does not run, or not to their ends. Nothing waits for room any more.
+            let error = ErrorObject::internal(self.drop_reason(&context.connection));
+            context.connection.update_untimed(|conn| refuse(conn, self.key, &error));
+            context.shared.in_flight.end(self.key);
         }
     }
 }

@@ -78,6 +78,13 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, res
     sent != Err(SendError::Busy)
 }
 
+/// Responds to a request that nothing serves any more, without waiting for room.
+pub(crate) fn refuse<E>(conn: &mut Connection<E>, key: ReplyKey, error: &ErrorObject) {
+    if let Err(why @ SendError::TooLarge) = conn.refuse(key, error) {
+        log::unsent(&why);
+    }
+}
+
 /// The kind of the response to a request.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]

@@ -1,6 +1,6 @@
 //! The receiving side of tasks (2025-11-25): `tasks/*`, and requests that become tasks.
 
-use std::sync::Arc;
+use std::{collections::VecDeque, sync::Arc};
 
 use mcp_proto::{
     connection::{CancelCause, SendError},
@@ -26,8 +26,8 @@ use crate::{
         replaceable::Replaceable,
         request::{InboundRequest, params},
         responder::Responder,
-        rpc_result::{ResponseKind, RpcResult, respond},
-        session_tasks::{Effects, notify_status},
+        rpc_result::{ResponseKind, RpcResult, refuse, respond},
+        session_tasks::{Effects, TaskOutcome, notify_status},
         span::Span,
         state::SessionState,
     },
@@ -36,8 +36,41 @@ use crate::{
 /// Returns whether the sender of a request has scopes.
 pub(crate) type HasScopes<'a> = &'a dyn Fn(&[String]) -> bool;
 
-/// Responses for which the outbox had no room.
-type DueResponses = Vec<(ReplyKey, RpcResult<Json>)>;
+/// Responses for which the outbox had no room. Dropping them responds with errors.
+struct DueResponses<E: Dispatch> {
+    shared: Arc<SessionState<E>>,
+    connection: Arc<dyn ConnectionHandle<E>>,
+    answers: VecDeque<(ReplyKey, TaskOutcome)>,
+}
+
+impl<E: Dispatch> DueResponses<E> {
+    /// Sends the responses, each as soon as there is room for it.
+    async fn send(mut self) {
+        while let Some((key, answer)) = self.answers.pop_front() {
+            Responder::new(&self.shared, &self.connection, key).send_when_writable(&*answer).await;
+        }
+    }
+
+    /// Responds without waiting for room: a result that does not fit is replaced by an error.
+    fn give_up(&mut self) {
+        let answers = std::mem::take(&mut self.answers);
+        if answers.is_empty() {
+            return;
+        }
+        let dropped = ErrorObject::internal("Too many requests wait to be served");
+        self.connection.update_untimed(|conn| {
+            for (key, answer) in answers {
+                refuse(conn, key, (*answer).as_ref().err().unwrap_or(&dropped));
+            }
+        });
+    }
+}
+
+impl<E: Dispatch> Drop for DueResponses<E> {
+    fn drop(&mut self) {
+        self.give_up();
+    }
+}
 
 /// The only revision with these tasks.
 const VERSION: ProtocolVersion = ProtocolVersion::V2025_11_25;
@@ -71,7 +104,7 @@ impl<E: Dispatch> SessionState<E> {
         let mut effects = connection.update(|_, now| self.tasks.expire(now));
         let answer = self.about_tasks(method, inbound, (has_scopes, span), &mut effects);
         if let Some(answer) = answer.transpose() {
-            effects.answers.push((key, span.clone(), answer));
+            effects.answers.push((key, span.clone(), answer.unwrap_or_else(|error| Arc::new(Err(error)))));
         }
         self.apply(connection, effects)
     }
@@ -82,22 +115,22 @@ impl<E: Dispatch> SessionState<E> {
         inbound: &InboundRequest<'_, E>,
         (has_scopes, span): (HasScopes<'_>, &Span),
         effects: &mut Effects<E::InFlight>,
-    ) -> RpcResult<Option<Json>> {
+    ) -> RpcResult<Option<TaskOutcome>> {
         let InboundRequest { connection, key, .. } = *inbound;
         let raw = inbound.params.as_ref();
-        match method {
+        let result = match method {
             Method::GetTask => {
                 let GetTaskParams { task_id, .. } = params(raw)?;
-                json(&GetTaskResult::from(self.tasks.get(&task_id)?)).map(Some)
+                json(&GetTaskResult::from(self.tasks.get(&task_id)?))
             }
             Method::GetTaskResult => {
                 let GetTaskPayloadParams { task_id, .. } = params(raw)?;
-                self.tasks.result(&task_id, key, span).transpose()
+                return Ok(self.tasks.result(&task_id, key, span));
             }
             Method::ListTasks => {
                 let ListTasksParams { cursor, .. } = params(raw)?;
                 let (tasks, next_cursor) = self.tasks.list(cursor.as_deref(), has_scopes)?;
-                json(&ListTasksResult { next_cursor, ..ListTasksResult::new(tasks) }).map(Some)
+                json(&ListTasksResult { next_cursor, ..ListTasksResult::new(tasks) })
             }
             Method::CancelTask => {
                 let CancelTaskParams { task_id, .. } = params(raw)?;
@@ -105,10 +138,11 @@ impl<E: Dispatch> SessionState<E> {
                 effects.answers.extend(more.answers);
                 effects.changed.extend(more.changed);
                 effects.stop.extend(more.stop);
-                json(&CancelTaskResult::from(task)).map(Some)
+                json(&CancelTaskResult::from(task))
             }
             other => Err(ErrorObject::method_not_found(other.as_str())),
-        }
+        };
+        Ok(Some(Arc::new(result)))
     }
 
     /// Applies the effects of a change. Returns a job if the outbox had no room for all responses.
@@ -118,34 +152,31 @@ impl<E: Dispatch> SessionState<E> {
         effects: Effects<E::InFlight>,
     ) -> Option<Job> {
         let left = self.apply_now(connection, effects);
-        let (shared, connection) = (self.clone(), connection.clone());
-        (!left.is_empty())
-            .then(|| Job::future(Schedule::Concurrent, async move { shared.send_answers(&connection, left).await }))
+        (!left.answers.is_empty()).then(|| Job::future(Schedule::Concurrent, left.send()))
     }
 
     /// Applies the effects of a change. Returns the responses for which the outbox had no room.
-    fn apply_now(&self, connection: &Arc<dyn ConnectionHandle<E>>, effects: Effects<E::InFlight>) -> DueResponses {
+    fn apply_now(
+        self: &Arc<Self>,
+        connection: &Arc<dyn ConnectionHandle<E>>,
+        effects: Effects<E::InFlight>,
+    ) -> DueResponses<E> {
         let Effects { answers, changed, stop } = effects;
         for in_flight in stop {
             self.stop(connection, &in_flight, CancelCause::Peer(None));
         }
-        let ended = |(key, span, answer): (ReplyKey, Span, RpcResult<Json>)| {
+        let ended = |(key, span, answer): (ReplyKey, Span, TaskOutcome)| {
             span.end(false, || ResponseKind::of(&answer));
             (key, answer)
         };
-        let answers: DueResponses = answers.into_iter().map(ended).collect();
+        let mut answers: VecDeque<_> = answers.into_iter().map(ended).collect();
         connection.update(|conn, _| {
             for task in changed {
                 notify_status(conn, task);
             }
-            answers.into_iter().filter(|(key, answer)| !respond(conn, *key, answer)).collect()
-        })
-    }
-
-    async fn send_answers(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: DueResponses) {
-        for (key, answer) in answers {
-            Responder::new(self, connection, key).send(answer).await;
-        }
+            answers.retain(|(key, answer)| !respond(conn, *key, answer));
+        });
+        DueResponses { shared: self.clone(), connection: connection.clone(), answers }
     }
 
     /// Returns whether a request of this capability can become a task. If not, its `task` member is ignored.
@@ -219,7 +250,7 @@ impl<E: Dispatch> SessionState<E> {
         let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
         // A client that waits for an expired task and does not read gets no more than one attempt.
-        self.give_up(connection, self.apply_now(connection, effects));
+        drop(self.apply_now(connection, effects));
         // Another token of the same client may have opened the stream that carries notifications.
         let is_announced = scopes.is_empty() || !connection.authenticates();
         let begun = connection.update(|conn, now| {
@@ -256,11 +287,6 @@ impl<E: Dispatch> SessionState<E> {
             Err(error) => TaskCreation::Refused(responder, error),
         }
     }
-
-    /// Tries to respond to the requests that wait for these results with an error.
-    fn give_up(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<E>>, answers: DueResponses) {
-        answers.into_iter().for_each(|(key, _)| drop(Responder::new(self, connection, key)));
-    }
 }
 
 /// The outcome of a request for a task.
@@ -282,13 +308,18 @@ struct TaskExecution<E: Dispatch> {
 impl<E: Dispatch> TaskExecution<E> {
     async fn end<T: Encode>(mut self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
-        let left = self.finish(answer, fault);
-        self.shared.send_answers(&self.connection, left).await;
+        if let Some(left) = self.finish(answer, fault) {
+            left.send().await;
+        }
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
-    fn finish<T: Encode>(&self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) -> DueResponses {
-        let RequestOrigin::Task(id) = &self.in_flight.origin else { return DueResponses::new() };
+    fn finish<T: Encode>(
+        &self,
+        answer: RpcResult<Replaceable<T>>,
+        fault: fn(&T) -> Option<String>,
+    ) -> Option<DueResponses<E>> {
+        let RequestOrigin::Task(id) = &self.in_flight.origin else { return None };
         let fault = answer.as_ref().ok().and_then(|result| result.fault(fault));
         // The result of `tasks/result` names its task.
         let outcome = answer.and_then(|result| {
@@ -298,7 +329,7 @@ impl<E: Dispatch> TaskExecution<E> {
                 .and_then(|payload| json(&payload))
         });
         let effects = self.connection.update(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
-        self.shared.apply_now(&self.connection, effects)
+        Some(self.shared.apply_now(&self.connection, effects))
     }
 }
 
@@ -306,8 +337,7 @@ impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
         if self.owed {
             let error = ErrorObject::internal("The handler of this task was dropped");
-            let left = self.finish(RpcResult::<Replaceable<Json>>::Err(error), |_| None);
-            self.shared.give_up(&self.connection, left);
+            drop(self.finish(RpcResult::<Replaceable<Json>>::Err(error), |_| None));
         }
     }
 }

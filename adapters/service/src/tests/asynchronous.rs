@@ -418,6 +418,20 @@ fn dropped_job_sends_error_with_reason() {
 }
 
 #[test]
+fn dropped_job_sends_error_without_room() {
+    let mut limits = Limits::default();
+    limits.outbox_bytes = 2000;
+    let service = patient().settings(Settings { limits, ..Settings::default() }).build().expect("a good service");
+    let pair = Pair::simple(&service);
+    let job = job(&pair, &call(1, "plain"));
+    // The client does not read for a while.
+    pair.server.with_conn(|conn| while conn.notify_raw("test/stuff", None).is_ok() {});
+    drop(job);
+    assert_eq!(error_of(&pair, 1), "Too many requests wait to be served");
+    assert_eq!(pair.server.with_conn(|conn| conn.usage().requests), 0, "its slot is free");
+}
+
+#[test]
 fn ready_future_completes_in_one_poll() {
     let service = Service::builder("test", "1").tool(Tool::new_async("quick", async || "quick")).build();
     let pair = Pair::simple(&service.expect("a good service"));

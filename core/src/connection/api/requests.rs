@@ -156,6 +156,20 @@ impl<E> Connection<E> {
         self.engine.record_busy(Writable::Message, answered)
     }
 
+    /// Responds to a request with an error, also while too much waits to be written. It is for a request that nothing
+    /// serves any more, so that nothing waits for room to respond.
+    ///
+    /// Like the responses of the connection itself, the error may exceed
+    /// [`Limits::outbox_bytes`](crate::connection::Limits::outbox_bytes) by
+    /// [`Limits::control_bytes`](crate::connection::Limits::control_bytes). Beyond that the peer does not read, and the
+    /// connection closes with [`CloseReason::PeerNotReading`](crate::connection::CloseReason::PeerNotReading).
+    ///
+    /// # Errors
+    /// Returns the errors of [`respond`](Self::respond), but not [`SendError::Busy`].
+    pub fn refuse(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
+        self.engine.refuse_request(key, error)
+    }
+
     /// Sends the progress of a request of the peer. It sends nothing if the peer did not request progress.
     ///
     /// # Errors

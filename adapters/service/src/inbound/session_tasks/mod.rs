@@ -57,7 +57,7 @@ struct Entry<X> {
     updated: Timestamp,
     ttl: Option<Duration>,
     /// The response that the request would have got. Set when the status is final.
-    outcome: Option<RpcResult<Json>>,
+    outcome: Option<TaskOutcome>,
     /// `tasks/result` requests that wait for it, with their spans.
     awaited_by: Vec<(ReplyKey, Span)>,
     /// The number of requests to the peer that the task waits for.
@@ -69,6 +69,9 @@ struct Entry<X> {
     /// Set when the peer has fetched the result.
     fetched: bool,
 }
+
+/// The outcome of a task. All requests that wait for it share it, since it may be as large as a message.
+pub(crate) type TaskOutcome = Arc<RpcResult<Json>>;
 
 /// Where messages about a task may be sent, besides its response.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -85,7 +88,7 @@ pub(crate) enum TaskCarrier {
 #[derive(Default)]
 pub(crate) struct Effects<X> {
     /// Responses to send, with the spans of their requests, which end with them: a subscriber may do anything.
-    pub(crate) answers: Vec<(ReplyKey, Span, RpcResult<Json>)>,
+    pub(crate) answers: Vec<(ReplyKey, Span, TaskOutcome)>,
     /// Tasks that have changed.
     pub(crate) changed: Vec<Task>,
     /// Handlers to cancel.
@@ -160,7 +163,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             table.tasks.remove(&entry.id);
             table.bytes -= entry.weight;
             let error = ErrorObject::invalid_params("The task has expired");
-            effects.answers.extend(entry.answered(&Err(error)));
+            effects.answers.extend(entry.answered(&Arc::new(Err(error))));
             if !entry.status.is_terminal() {
                 effects.stop.push(entry.in_flight.clone());
             }
@@ -210,10 +213,10 @@ impl<X: RoleInFlight> TaskStore<X> {
     }
 
     /// Returns the outcome of a task; `None` if the request `key` has to wait for it. Then its span ends with it.
-    pub(crate) fn result(&self, id: &str, key: ReplyKey, span: &Span) -> Option<RpcResult<Json>> {
+    pub(crate) fn result(&self, id: &str, key: ReplyKey, span: &Span) -> Option<TaskOutcome> {
         let entry = match self.find(id) {
             Ok(entry) => entry,
-            Err(error) => return Some(Err(error)),
+            Err(error) => return Some(Arc::new(Err(error))),
         };
         let mut entry = lock(&entry);
         if entry.outcome.is_none() {
@@ -313,6 +316,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         entry.progress = None;
         // Requests that wait get it now.
         entry.fetched |= !entry.awaited_by.is_empty();
+        let outcome = Arc::new(outcome);
         let answers = entry.answered(&outcome);
         entry.outcome = Some(outcome);
         let changed = entry.is_announced.then(|| self.show(entry)).into_iter().collect();
@@ -367,6 +371,13 @@ impl<X: RoleInFlight> TaskStore<X> {
             // Their input requests have ended with the connection.
             in_flight.cancel(CancelCause::Closed);
         }
+    }
+
+    /// Returns how many responses hold the outcome of a task.
+    #[cfg(test)]
+    pub(crate) fn outcome_holders(&self, id: &str) -> usize {
+        let outcome = self.entry(id).and_then(|entry| lock(&entry).outcome.clone());
+        outcome.map_or(0, |outcome| Arc::strong_count(&outcome) - 2)
     }
 
     #[cfg(test)]
@@ -458,7 +469,7 @@ impl<X: RoleInFlight> Entry<X> {
     }
 
     /// Returns the responses to the requests that wait for this outcome.
-    fn answered(&mut self, outcome: &RpcResult<Json>) -> Vec<(ReplyKey, Span, RpcResult<Json>)> {
+    fn answered(&mut self, outcome: &TaskOutcome) -> Vec<(ReplyKey, Span, TaskOutcome)> {
         self.awaited_by.drain(..).map(|(key, span)| (key, span, outcome.clone())).collect()
     }
 

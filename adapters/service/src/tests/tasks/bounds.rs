@@ -1,12 +1,23 @@
 //! Limits of the tasks of a session.
 
-use mcp_proto::{protocol::VersionSet, schema::TaskSupport};
+use std::{
+    thread,
+    time::{Duration, Instant},
+};
+
+use mcp_proto::{
+    codec::Frame,
+    connection::{Event, Limits, Settings},
+    protocol::VersionSet,
+    schema::{CallToolResult, TaskSupport},
+};
 use serde_json::{Value, json};
 
 use super::{Gate, begun, get, simple, start};
 use crate::tests::{object, pair::Pair};
 use crate::{
     client::Host,
+    driver_api::connection_handle::Application as _,
     inbound::{context::Context, failure::Failure},
     server::{service::Service, tool::Tool},
     tasks::handle::ResultOrTask,
@@ -14,12 +25,17 @@ use crate::{
 
 /// A service whose tool `large` returns 5 MiB, and whose tool `wait` waits until it is cancelled.
 fn service() -> Service {
+    service_with(Settings::default())
+}
+
+fn service_with(settings: Settings) -> Service {
     let any = object(&json!({"type": "object"}));
     let wait = Tool::with_schema_async("wait", any, async |_: Value, context: Context| {
         context.cancelled().await;
         "cancelled"
     });
     Service::builder("test", "1")
+        .settings(settings)
         .tool(Tool::new_async("large", async || "x".repeat(5 << 20)).task_support(TaskSupport::Optional))
         .tool(wait.task_support(TaskSupport::Optional))
         .build()
@@ -138,4 +154,58 @@ fn a_session_task_starts_when_the_outbox_has_room() {
     let task = pair.await_answer("call")["result"]["task"]["taskId"].clone();
     assert!(get(&pair, task.as_str().expect("a task")).is_ok());
     assert_eq!(pair.server_session.shared().tasks.len(), 1);
+}
+
+/// Requests that wait for one result share it, however many they are: a client may send many and read nothing.
+#[test]
+fn requests_that_wait_for_a_result_share_it() {
+    let mut limits = Limits::default();
+    limits.outbox_bytes = 200 << 10;
+    let (open, gate) = Gate::new();
+    let large = super::task_tool("large", move |context| {
+        gate.pass(&context)?;
+        Ok(CallToolResult::text("x".repeat(100 << 10)))
+    });
+    let service = Service::builder("test", "1").tool(large).settings(Settings { limits, ..Settings::default() });
+    let pair = simple(&service.build().expect("a good service"));
+    let (task, _) = start(&pair, "large", Value::Null);
+    let waiting: Vec<_> = (0..100).map(|_| pair.send_line("tasks/result", json!({"taskId": task}))).collect();
+    open.send(()).expect("the handler waits");
+    let holders = || pair.server_session.shared().tasks.outcome_holders(&task);
+    let begin = Instant::now();
+    while holders() == 0 {
+        assert!(begin.elapsed() < Duration::from_secs(60), "the task ends");
+        thread::yield_now();
+    }
+    // Those that fit were written.
+    assert!((90..100).contains(&holders()), "{}", holders());
+    for id in &waiting {
+        assert_eq!(pair.await_answer(id)["result"]["content"][0]["text"].as_str().map(str::len), Some(100 << 10));
+    }
+    assert_eq!(holders(), 0);
+}
+
+/// If the job that sends them is dropped, the requests get errors, also without room.
+#[test]
+fn dropped_responses_of_tasks_become_errors() {
+    let mut limits = Limits::default();
+    limits.outbox_bytes = 2000;
+    let service = service_with(Settings { limits, ..Settings::default() });
+    let pair = simple(&service);
+    let (task, _) = start(&pair, "wait", Value::Null);
+    let waiting = pair.send_line("tasks/result", json!({"taskId": task}));
+    pair.server.with_conn(|conn| while conn.notify_raw("test/stuff", None).is_ok() {});
+    let line = json!({"jsonrpc": "2.0", "id": "cancel", "method": "tasks/cancel", "params": {"taskId": task}});
+    let line = line.to_string();
+    let now = pair.server.now();
+    let event =
+        pair.server.with_conn(|conn| conn.handle_frame(now, Frame::new(line.as_bytes())).map(Event::into_owned));
+    let job = pair.server_session.handle(&pair.server.connection(), event.expect("a request"));
+    drop(job.expect("the responses wait for room"));
+    pair.server.flush();
+    let lines = pair.server.take_lines();
+    for (id, message) in [(&*waiting, "The task was cancelled"), ("cancel", "Too many requests wait to be served")] {
+        let answer = lines.iter().find(|line| line["id"] == id).unwrap_or_else(|| panic!("no response to {id}"));
+        assert_eq!(answer["error"]["message"], message, "{answer}");
+    }
 }

@@ -12,7 +12,7 @@ use crate::{
             stateless_request::{ResultHead, ResultRules},
             tags::RequestTag,
         },
-        types::SendError,
+        types::{CloseReason, SendError},
     },
     protocol::{Capability, CapabilitySet},
     rpc::{Entry, EntryState, FrameOwner, Priority, ReplyKey},
@@ -54,6 +54,19 @@ impl Engine {
             self.send_changes_before(key, answer)?;
         }
         self.queue_response(key, answer)
+    }
+
+    /// Responds to a request with an error, without waiting for room.
+    pub(crate) fn refuse_request(&mut self, key: ReplyKey, error: &ErrorObject) -> Result<(), SendError> {
+        match self.respond(key, Err(error)) {
+            Err(SendError::Busy) => {}
+            sent => return sent,
+        }
+        if self.is_full() {
+            self.end(CloseReason::PeerNotReading);
+            return Ok(());
+        }
+        self.queue_response(key, Err(error))
     }
 
     /// Sends the notifications of changed lists before a response, so that a peer with the response knows what its
