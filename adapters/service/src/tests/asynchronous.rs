@@ -432,6 +432,30 @@ fn dropped_job_sends_error_without_room() {
 }
 
 #[test]
+fn dropped_subscription_job_sends_an_error() {
+    let mut limits = Limits::default();
+    limits.outbox_bytes = 100;
+    let tool = Tool::new_async("task", async || "done").task_support(TaskSupport::Optional);
+    let service = Service::builder("test", "1").tool(tool).settings(Settings { limits, ..Settings::default() });
+    let service = service.build().expect("a good service");
+    let pair = Pair::new(&Host::builder("client", "1").build(), &service, ProtocolVersion::V2026_07_28);
+    let meta = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {"extensions": {"io.modelcontextprotocol/tasks": {}}},
+    });
+    let line = |id: u8, method: &str| {
+        let params = json!({"_meta": meta, "notifications": {"taskIds": ["unknown"]}});
+        json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params})
+    };
+    // Its response waits for the client to read.
+    pair.input_to_server(&line(1, "tools/list").to_string());
+    drop(job(&pair, &line(2, "subscriptions/listen")));
+    assert_eq!(error_of(&pair, 2), "Too many requests wait to be served");
+    let left = (pair.server_session.shared().in_flight.len(), pair.server.with_conn(|conn| conn.usage().requests));
+    assert_eq!(left, (0, 0));
+}
+
+#[test]
 fn ready_future_completes_in_one_poll() {
     let service = Service::builder("test", "1").tool(Tool::new_async("quick", async || "quick")).build();
     let pair = Pair::simple(&service.expect("a good service"));

@@ -23,7 +23,7 @@ use crate::{
         context::Context,
         failure::{Failure, resource_not_found},
         request::params,
-        responder::of_any_result,
+        responder::{Responder, of_any_result},
         rpc_result::RpcResult,
         state::{Role, SessionState},
     },
@@ -146,6 +146,8 @@ impl SessionState<ServerRole> {
     ) -> Job {
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
         let in_flight = self.in_flight.begin(key, None, |_| {});
+        // Responds with an error if the job is dropped.
+        let responder = Responder::of(self.context(&connection, in_flight.clone()), key);
         Job::future(Schedule::Concurrent, async move {
             let all = async {
                 let mut held: Vec<Box<dyn Send>> = Vec::new();
@@ -164,6 +166,7 @@ impl SessionState<ServerRole> {
             if !is_open {
                 requests.release(key);
             }
+            responder.disarm();
             shared.in_flight.end(key);
         })
     }
