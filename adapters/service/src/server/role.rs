@@ -92,6 +92,7 @@ impl Role for ServerRole {
     fn on_closed(shared: &SessionState<Self>) {
         shared.state.subscriptions.close();
         shared.state.listen_requests.close();
+        shared.unwatch_tasks();
     }
 
     fn handle_request<'a>(

@@ -74,6 +74,17 @@ impl SessionState<ServerRole> {
         connection.update(|_, _| ());
     }
 
+    /// Hands the alarm of a connection that has ended to the service.
+    pub(in crate::server) fn unwatch_tasks(&self) {
+        let alarm = lock(&self.state.task_clock.alarm).take();
+        if let Some(alarm) = alarm {
+            if let Some(connection) = self.calls.connection() {
+                connection.waiters().remove_timer(alarm);
+            }
+            self.app.0.shared_tasks.watch_detached();
+        }
+    }
+
     #[cfg(test)]
     pub(crate) fn watches_tasks(&self) -> bool {
         lock(&self.state.task_clock.alarm).is_some()

@@ -14,6 +14,8 @@ use std::{
     time::Duration,
 };
 
+use mcp_proto::rpc::Timestamp;
+
 use crate::{
     driver_api::detached_timer::{DetachedTimer, detached_timer},
     util::{lock::lock, time::Instant},
@@ -24,6 +26,12 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(10);
 
 /// How long one poll blocks if no thread can be started.
 const PAUSE: Duration = Duration::from_millis(5);
+
+/// The alarm for the next task that expires: its time on the clock of the service.
+///
+/// Over HTTP without sessions, the connection that created a task has ended before the task expires, and its timers do
+/// not fire any more.
+pub(super) type DetachedAlarm = Mutex<Option<(Timestamp, Pin<Box<DetachedSleep>>)>>;
 
 /// The deadlines of a process. One thread fires them: it starts with the first deadline and ends some time after the
 /// last.

@@ -2,6 +2,7 @@
 //! which they began: a client may fetch them over another one.
 
 pub(crate) mod clock;
+pub(crate) mod detached_expiry;
 pub(crate) mod detached_sleep;
 pub(crate) mod execution;
 pub(crate) mod input;

@@ -1,6 +1,7 @@
 //! Tasks of the extension of 2026-07-28, which belong to a service and not to a session.
 
 mod client;
+mod expiry;
 mod input_requests;
 mod shared;
 mod start;

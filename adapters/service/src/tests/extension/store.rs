@@ -5,6 +5,7 @@ use std::{
         Arc,
         atomic::{AtomicBool, AtomicUsize, Ordering},
     },
+    thread,
     time::Duration,
 };
 
@@ -33,11 +34,11 @@ use crate::{
     util::lock::lock,
 };
 
-fn kept(policy: TaskPolicy, gate: &Gate) -> ServiceBuilder {
+pub(super) fn kept(policy: TaskPolicy, gate: &Gate) -> ServiceBuilder {
     echo().tool(works(gate)).task_policy(policy)
 }
 
-fn for_a_minute() -> TaskPolicy {
+pub(super) fn for_a_minute() -> TaskPolicy {
     TaskPolicy { default_ttl: Some(Duration::from_secs(60)), ..TaskPolicy::default() }
 }
 
@@ -82,40 +83,6 @@ fn cancelled_task_ends_with_its_handler() {
     cancel(&pair, &id).expect("a receipt");
     assert_eq!(get(&pair, &id), Ok(done));
     pair.assert_clean();
-}
-
-// req: M-TASK-058
-#[test]
-fn tasks_expire_after_their_ttl() {
-    let (_open, gate) = Gate::new();
-    let service = kept(for_a_minute(), &gate).build().expect("a good service");
-    let pair = modern(&service);
-    let (first, second) = (begin(&pair, "works"), begin(&pair, "works"));
-    cancel(&pair, &first).expect("a receipt");
-    until_status(&pair, &first, "cancelled");
-    pair.advance(Duration::from_secs(30));
-    let third = begin(&pair, "works");
-    pair.advance(Duration::from_millis(29_999));
-    assert!(get(&pair, &first).is_ok() && get(&pair, &second).is_ok());
-    // Tasks expire without a request.
-    let (subscription, _) = listen(&pair, &[&first, &second, &third]);
-    pair.advance(Duration::from_millis(1));
-    assert_eq!(service.tasks().usage().0, 1);
-    let notifications_of = notifications_of(&pair, &subscription);
-    let [.., last] = notifications_of.as_slice() else { panic!("no notification") };
-    assert_eq!((&last["taskId"], &last["status"]), (&json!(second), &json!("failed")));
-    assert_eq!(last["error"]["code"], -32603);
-    for gone in [first, second] {
-        assert_eq!(code(&get(&pair, &gone)), -32602);
-        assert_eq!(code(&cancel(&pair, &gone)), -32602);
-    }
-    assert!(get(&pair, &third).is_ok());
-    pair.advance(Duration::from_secs(30));
-    unlisten(&pair, &subscription);
-    // Their handlers are cancelled, and no result is kept.
-    pair.assert_clean();
-    assert_eq!(service.tasks().usage(), (0, 0));
-    assert!(!pair.server_session.shared().watches_tasks());
 }
 
 #[test]
@@ -398,7 +365,7 @@ fn send_request_for(pair: &Pair, who: Option<&str>, method: &str, mut params: Va
     let event = connection
         .update(|conn, now| conn.handle_frame_from(now, Frame::new(line.as_bytes()), arrival).map(Event::into_owned));
     if let Some(job) = pair.server_session.handle(&connection, event.expect("a request")) {
-        std::thread::spawn(|| job.run());
+        thread::spawn(|| job.run());
     }
     pair.until(|| {
         pair.answered("own").is_some() || lock(&pair.server.lines).iter().any(|line| line.contains("acknowledged"))

@@ -19,6 +19,7 @@ use mcp_proto::{
 
 use super::{
     VERSION,
+    detached_sleep::DetachedAlarm,
     running::RunningHandlers,
     shares::{Share, Shares, TaskHolder},
     task_store::TaskStore,
@@ -43,6 +44,7 @@ pub(crate) struct Tasks {
     epoch: Instant,
     bytes: AtomicUsize,
     table: Mutex<Table>,
+    pub(super) alarm: DetachedAlarm,
     pub(in crate::server) running: Arc<RunningHandlers>,
     /// The store that other processes share.
     pub(in crate::server) store: Option<Arc<dyn TaskStore>>,
@@ -119,6 +121,7 @@ impl Tasks {
             epoch: Instant::now(),
             bytes: AtomicUsize::new(0),
             table: Mutex::default(),
+            alarm: DetachedAlarm::default(),
             running: Arc::default(),
         }
     }
