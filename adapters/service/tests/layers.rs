@@ -123,6 +123,27 @@ fn a_timeout_does_not_extend_that_of_the_service() {
 }
 
 #[test]
+fn the_earliest_end_of_a_handler_counts() {
+    let seconds = Duration::from_secs;
+    // The time of the service, of an outer layer, and of an inner one that begins after two seconds.
+    for (service, outer, inner, expected) in
+        [(Some(3), 50, 2, 3), (Some(9), 50, 2, 4), (None, 3, 2, 3), (None, 3, 50, 3), (None, 50, 3, 5)]
+    {
+        let sleep = Tool::new_async("sleep", async |context: Context| context.sleep(Duration::from_secs(100)).await);
+        let mut builder = builder().tool(sleep).with_layer(HandlerTimeout::new(seconds(outer)));
+        builder = builder.layer(async |request: IncomingRequest, next: Next| {
+            request.context().sleep(Duration::from_secs(2)).await?;
+            Ok(next.run().await)
+        });
+        builder = builder.with_layer(HandlerTimeout::new(seconds(inner)));
+        let builder = if let Some(time) = service { builder.reply_timeout(seconds(time)) } else { builder };
+        let client = TestClient::new(&build(builder));
+        assert!(client.call_tool("sleep", ()).is_err());
+        assert_eq!(client.elapsed(), seconds(expected), "{service:?} {outer} {inner}");
+    }
+}
+
+#[test]
 fn equal_calls_get_the_kept_result() {
     let (count, calls) = counter("count");
     let (other, _) = counter("other");

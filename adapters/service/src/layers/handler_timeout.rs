@@ -17,9 +17,9 @@ use crate::{
 /// The time begins when the request reaches this layer. A handler that ignores its cancellation runs to its end, but
 /// its caller does not wait for it.
 ///
-/// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. This
-/// layer replaces it where its own time is shorter. It does not limit the work of tasks, which have a
-/// [policy](crate::TaskPolicy).
+/// [`reply_timeout`](crate::ServiceBuilder::reply_timeout) sets one time for all requests, from their arrival. Of it
+/// and of several of these layers, the one that ends first counts. The layer does not limit the work of tasks, which
+/// have a [policy](crate::TaskPolicy).
 ///
 /// ```
 /// use std::time::Duration;
@@ -61,9 +61,10 @@ impl Middleware for HandlerTimeout {
         let context = request.context();
         if let (true, RequestOrigin::Request(key)) = (request.has_handler(), &context.in_flight.origin) {
             context.connection.update(|conn, now| {
-                if conn.settings().reply_timeout.is_none_or(|longest| time < longest) {
+                let deadline = now + time;
+                if conn.deadline(*key).is_none_or(|earlier| deadline < earlier) {
                     // A request that has become a task already has its response.
-                    let _ = conn.set_deadline(*key, Some(now + time));
+                    let _ = conn.set_deadline(*key, Some(deadline));
                 }
             });
         }

@@ -55,6 +55,12 @@ impl<E> Connection<E> {
         matches!(self.engine.requests.get(key), Some((_, EntryState::Open)))
     }
 
+    /// Returns the deadline of a request of the peer, if it has one.
+    #[must_use]
+    pub fn deadline(&self, key: ReplyKey) -> Option<Timestamp> {
+        self.engine.requests.deadline(key)
+    }
+
     /// Sets or removes the deadline of a request of the peer. It replaces the deadline of
     /// [`Settings::reply_timeout`](crate::connection::Settings::reply_timeout).
     ///
