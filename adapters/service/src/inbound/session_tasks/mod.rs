@@ -6,6 +6,7 @@
 //! after it has released the lock.
 
 use std::{
+    collections::BTreeMap,
     sync::{Arc, Mutex},
     time::Duration,
 };
@@ -39,6 +40,8 @@ pub(crate) struct TaskStore<X> {
 
 struct Table<X> {
     tasks: PagedList<Mutex<Entry<X>>>,
+    /// The tasks that requests wait for.
+    awaiting: BTreeMap<ReplyKey, Arc<Mutex<Entry<X>>>>,
     /// The bytes of all tasks.
     bytes: usize,
 }
@@ -59,7 +62,7 @@ struct Entry<X> {
     /// The response that the request would have got. Set when the status is final.
     outcome: Option<TaskOutcome>,
     /// `tasks/result` requests that wait for it, with their spans.
-    awaited_by: Vec<(ReplyKey, Span)>,
+    awaited_by: BTreeMap<ReplyKey, Span>,
     /// The number of requests to the peer that the task waits for.
     open_requests: usize,
     /// Its progress, if the peer has requested progress notifications.
@@ -126,7 +129,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             updated: now,
             ttl: self.policy.grant(ttl),
             outcome: None,
-            awaited_by: Vec::new(),
+            awaited_by: BTreeMap::new(),
             open_requests: 0,
             progress: None,
             weight,
@@ -163,7 +166,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             table.tasks.remove(&entry.id);
             table.bytes -= entry.weight;
             let error = ErrorObject::invalid_params("The task has expired");
-            effects.answers.extend(entry.answered(&Arc::new(Err(error))));
+            effects.answers.extend(table.answered(&mut entry, &Arc::new(Err(error))));
             if !entry.status.is_terminal() {
                 effects.stop.push(entry.in_flight.clone());
             }
@@ -214,18 +217,21 @@ impl<X: RoleInFlight> TaskStore<X> {
 
     /// Returns the outcome of a task; `None` if the request `key` has to wait for it. Then its span ends with it.
     pub(crate) fn result(&self, id: &str, key: ReplyKey, span: &Span) -> Option<TaskOutcome> {
-        let entry = match self.find(id) {
+        let mut table = lock(&self.tasks);
+        let found = match table.find(id) {
             Ok(entry) => entry,
             Err(error) => return Some(Arc::new(Err(error))),
         };
-        let mut entry = lock(&entry);
+        let mut entry = lock(&found);
         if entry.outcome.is_none() {
-            entry.awaited_by.push((key, span.clone()));
+            entry.awaited_by.insert(key, span.clone());
+            table.awaiting.insert(key, found.clone());
         }
         entry.fetched |= entry.outcome.is_some();
         let outcome = entry.outcome.clone();
         let in_flight = entry.in_flight.clone();
         drop(entry);
+        drop(table);
         if outcome.is_none() {
             // Its requests to the peer may have waited for this stream.
             in_flight.notify();
@@ -242,11 +248,8 @@ impl<X: RoleInFlight> TaskStore<X> {
 
     /// Removes a request that waits for a task. Returns its span.
     fn take_awaiting(&self, key: ReplyKey) -> Option<Span> {
-        lock(&self.tasks).tasks.iter().find_map(|entry| {
-            let awaited_by = &mut lock(entry).awaited_by;
-            let at = awaited_by.iter().position(|(waiting, _)| *waiting == key)?;
-            Some(awaited_by.remove(at).1)
-        })
+        let entry = lock(&self.tasks).awaiting.remove(&key)?;
+        lock(&entry).awaited_by.remove(&key)
     }
 
     /// Ends a task early.
@@ -259,7 +262,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         }
         let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
         table.reweigh(&mut entry, 0);
-        let mut effects = self.end(&mut entry, now, TaskStatus::Cancelled, None, outcome);
+        let mut effects = self.end(&mut table, &mut entry, now, TaskStatus::Cancelled, None, outcome);
         effects.stop.push(entry.in_flight.clone());
         Ok((self.show(&entry), effects))
     }
@@ -300,11 +303,12 @@ impl<X: RoleInFlight> TaskStore<X> {
             Ok(_) => fault,
         };
         let status = if fault.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
-        self.end(&mut entry, now, status, fault, outcome)
+        self.end(&mut table, &mut entry, now, status, fault, outcome)
     }
 
     fn end(
         &self,
+        table: &mut Table<X>,
         entry: &mut Entry<X>,
         now: Timestamp,
         status: TaskStatus,
@@ -317,7 +321,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         // Requests that wait get it now.
         entry.fetched |= !entry.awaited_by.is_empty();
         let outcome = Arc::new(outcome);
-        let answers = entry.answered(&outcome);
+        let answers = table.answered(entry, &outcome);
         entry.outcome = Some(outcome);
         let changed = entry.is_announced.then(|| self.show(entry)).into_iter().collect();
         Effects { answers, changed, stop: Vec::new() }
@@ -352,8 +356,8 @@ impl<X: RoleInFlight> TaskStore<X> {
         let Some(entry) = self.entry(id) else { return Ok(()) };
         let entry = &mut *lock(&entry);
         // A request that waits for the result takes it along: elsewhere the result could arrive first.
-        match (&mut entry.progress, entry.awaited_by.iter().find(|(key, _)| conn.is_open(*key))) {
-            (Some(token), Some((waiting, _))) => conn.task_progress_on(*waiting, token, progress, total, message),
+        match (&mut entry.progress, entry.awaited_by.keys().find(|key| conn.is_open(**key))) {
+            (Some(token), Some(waiting)) => conn.task_progress_on(*waiting, token, progress, total, message),
             (Some(token), None) if entry.is_announced => conn.task_progress(token, progress, total, message),
             _ => Ok(()),
         }
@@ -367,7 +371,7 @@ impl<X: RoleInFlight> TaskStore<X> {
                 let mut entry = lock(entry);
                 (std::mem::take(&mut entry.awaited_by), entry.in_flight.clone())
             };
-            awaited_by.into_iter().for_each(|(_, span)| span.end(true, || ResponseKind::Result));
+            awaited_by.into_values().for_each(|span| span.end(true, || ResponseKind::Result));
             // Their input requests have ended with the connection.
             in_flight.cancel(CancelCause::Closed);
         }
@@ -378,6 +382,15 @@ impl<X: RoleInFlight> TaskStore<X> {
     pub(crate) fn outcome_holders(&self, id: &str) -> usize {
         let outcome = self.entry(id).and_then(|entry| lock(&entry).outcome.clone());
         outcome.map_or(0, |outcome| Arc::strong_count(&outcome) - 2)
+    }
+
+    /// Returns how many requests wait for tasks.
+    #[cfg(test)]
+    pub(crate) fn awaiting(&self) -> usize {
+        let table = lock(&self.tasks);
+        let waiting = table.tasks.iter().map(|entry| lock(entry).awaited_by.len()).sum();
+        assert_eq!(table.awaiting.len(), waiting);
+        waiting
     }
 
     #[cfg(test)]
@@ -406,7 +419,7 @@ impl<X: RoleInFlight> TaskStore<X> {
 
 impl<X: RoleInFlight> Table<X> {
     const fn new() -> Self {
-        Self { tasks: PagedList::new('k'), bytes: 0 }
+        Self { tasks: PagedList::new('k'), awaiting: BTreeMap::new(), bytes: 0 }
     }
 
     fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
@@ -442,6 +455,13 @@ impl<X: RoleInFlight> Table<X> {
         fits
     }
 
+    /// Returns the responses to the requests that wait for this outcome of a task.
+    fn answered(&mut self, entry: &mut Entry<X>, outcome: &TaskOutcome) -> Vec<(ReplyKey, Span, TaskOutcome)> {
+        let awaited_by = std::mem::take(&mut entry.awaited_by);
+        awaited_by.keys().for_each(|key| drop(self.awaiting.remove(key)));
+        awaited_by.into_iter().map(|(key, span)| (key, span, outcome.clone())).collect()
+    }
+
     fn reweigh(&mut self, entry: &mut Entry<X>, weight: usize) {
         self.bytes = self.bytes - entry.weight + weight;
         entry.weight = weight;
@@ -464,13 +484,8 @@ impl<X: RoleInFlight> Entry<X> {
             return TaskCarrier::Session;
         }
         // One that was cancelled a moment ago may still be in the list.
-        let waiting = self.awaited_by.iter().map(|(key, _)| *key).find(|key| conn.is_open(*key));
+        let waiting = self.awaited_by.keys().copied().find(|key| conn.is_open(*key));
         waiting.map_or(TaskCarrier::Nothing, TaskCarrier::Request)
-    }
-
-    /// Returns the responses to the requests that wait for this outcome.
-    fn answered(&mut self, outcome: &TaskOutcome) -> Vec<(ReplyKey, Span, TaskOutcome)> {
-        self.awaited_by.drain(..).map(|(key, span)| (key, span, outcome.clone())).collect()
     }
 
     fn has_expired(&self, now: Timestamp) -> bool {

@@ -170,6 +170,13 @@ fn requests_that_wait_for_a_result_share_it() {
     let pair = simple(&service.build().expect("a good service"));
     let (task, _) = start(&pair, "large", Value::Null);
     let waiting: Vec<_> = (0..100).map(|_| pair.send_line("tasks/result", json!({"taskId": task}))).collect();
+    // One that is cancelled does not wait any more.
+    let cancelled = pair.send_line("tasks/result", json!({"taskId": task}));
+    let awaiting = || pair.server_session.shared().tasks.awaiting();
+    assert_eq!(awaiting(), 101);
+    let params = json!({"requestId": cancelled});
+    pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
+    assert_eq!(awaiting(), 100);
     open.send(()).expect("the handler waits");
     let holders = || pair.server_session.shared().tasks.outcome_holders(&task);
     let begin = Instant::now();
@@ -182,7 +189,8 @@ fn requests_that_wait_for_a_result_share_it() {
     for id in &waiting {
         assert_eq!(pair.await_answer(id)["result"]["content"][0]["text"].as_str().map(str::len), Some(100 << 10));
     }
-    assert_eq!(holders(), 0);
+    assert_eq!((holders(), awaiting()), (0, 0));
+    assert_eq!(pair.answered(&cancelled), None);
 }
 
 /// If the job that sends them is dropped, the requests get errors, also without room.
