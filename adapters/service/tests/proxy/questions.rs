@@ -218,6 +218,39 @@ fn a_question_outlives_the_call_that_it_is_sent_with() {
     }
 }
 
+/// The handler of a question begins after those of earlier questions have ended. Until then the calls can change.
+#[test]
+fn calls_at_the_arrival_of_a_queued_question_count() {
+    for front in [V2025_11_25, V2026_07_28] {
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
+        let gate = Arc::new(Gate::default());
+        let bob = world.client(&gated("bob", &gate), V2025_11_25);
+        let ada = world.client(&host("ada"), front);
+        let waiting = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        for number in 0..1024 {
+            send_question(&mut world, &format!("q{number}"), "of bob");
+        }
+        world.settle();
+        world.back(0).take_transcript();
+        let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
+        world.settle();
+        let id = first_id(&world.back(0).take_transcript().to_string());
+        send_question(&mut world, "late", "of ada");
+        send_result(&mut world, &id);
+        gate.open();
+        world.wait(call).expect("a result");
+        let transcript = world.clients[bob].transcript().to_string();
+        assert!(transcript.contains("of bob") && !transcript.contains("of ada"), "{front}");
+        let transcript = world.back(0).transcript().to_string();
+        assert!(transcript.contains("No call of a client is in flight"), "{front}");
+        assert!(transcript.contains(r#""id":"q1023","result""#), "{front}");
+        drop(waiting);
+        world.settle();
+    }
+}
+
 /// The second question arrives while the client responds to the first one, and waits for the next round.
 #[test]
 fn a_question_does_not_move_to_a_call_that_began_later() {

@@ -175,6 +175,26 @@ fn waiting_calls_are_counted_for_each_client() {
 }
 
 #[test]
+fn call_without_a_request_slot_is_not_in_flight() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let _waiting = table.insert(&peer, &CallEntry::new(context), Duration::ZERO);
+    assert!(table.callers().sole().is_none());
+}
+
+#[test]
+fn message_of_an_ended_call_belongs_to_no_other() {
+    let ((client, context), (_bob, of_bob)) = (request(), request());
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let [ada, bob] = [context, of_bob].map(|context| table.insert(&peer, &CallEntry::new(context), Duration::ZERO));
+    let [first, second] = [(); 2].map(|()| peer.call_tool("keep", ()).expect("it is sent"));
+    table.began(&ada, first.id());
+    table.began(&bob, second.id());
+    drop(ada);
+    assert!(table.of_message(Some((peer.calls().number(), first.id()))).is_none());
+}
+
+#[test]
 fn messages_belong_to_their_call_or_the_latest() {
     let (client, context) = request();
     let (table, peer) = (Arc::new(CallTable::default()), client.server());
