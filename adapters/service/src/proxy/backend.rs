@@ -253,7 +253,10 @@ impl Shared {
         let peer = link.peer.take();
         link.error = Some(self.error(fault));
         drop(link);
-        drop(peer);
+        if let Some(peer) = peer {
+            // Their timer ends with the use of the connection, which may still be open.
+            self.calls.abandon(peer.calls().number());
+        }
         self.calls.expire();
         self.changed.notify_all();
     }
