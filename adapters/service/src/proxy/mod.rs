@@ -99,3 +99,6 @@ mod watches;
 pub use backend::{Backend, BackendBuilder};
 pub use error::{BackendError, BackendFault};
 pub use limits::ProxyLimits;
+
+#[cfg(test)]
+mod tests;

@@ -11,7 +11,7 @@ use std::{
 
 use mcp_proto::{
     connection::ClientRole,
-    protocol::Method,
+    protocol::{Era, Method},
     rpc::{CallId, Timestamp},
 };
 
@@ -294,7 +294,9 @@ impl CallTable {
         for (number, handle) in unplaced {
             // The lock of the connection is taken without that of the table.
             let (unsent, latest): (BTreeSet<_>, _) = handle.read(|conn| {
-                let unsent = conn.calls().filter(|call| !call.sent).map(|call| call.call).collect();
+                // A call without a session (2026-07-28) may wait between two requests.
+                let has_session = conn.version().is_some_and(|version| version.era() == Era::Legacy);
+                let unsent = conn.calls().filter(|call| has_session && !call.sent).map(|call| call.call).collect();
                 // A request that begins after this may wait in the outbox, too.
                 (unsent, lock(&self.table).next)
             });
