@@ -122,7 +122,9 @@ impl Backend {
     /// once.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the use of the connection: calls in flight fail.
+    /// Dropping the future ends the use of the connection, also if the connection stays open: new calls fail, and those
+    /// that wait for the next request of their client are cancelled. Other calls in flight continue as long as the
+    /// connection.
     ///
     /// # Errors
     /// The error of `connect`.
@@ -189,7 +191,7 @@ impl Backend {
     }
 
     /// Removes the backend: its items are not offered any more, and [`run`](Self::run) ends. Calls in flight continue
-    /// as long as the connection.
+    /// as long as the connection, except those that wait for the next request of their client, which are cancelled.
     pub fn remove(&self) {
         let shared = &self.0;
         let Some(service) = shared.service() else { return };
