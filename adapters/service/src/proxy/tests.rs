@@ -11,11 +11,11 @@ use mcp_proto::{
     connection::ClientRole,
     protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
     rpc::CallId,
-    schema::{ElicitFormParams, ElicitResult, Map, TaskSupport},
+    schema::{CallToolResult, ElicitFormParams, ElicitResult, LoggingLevel, Map, TaskSupport},
 };
 
 use super::Backend;
-use crate::{Context, Failure, Host, Peer, Service, Tool, testing::TestClient};
+use crate::{Context, Failure, Host, Peer, Pending, Service, Tool, testing::TestClient};
 
 struct Link(Peer<ClientRole>);
 
@@ -69,6 +69,14 @@ impl World {
         }
     }
 
+    /// Calls a tool, and asks for log messages. In a session all are sent.
+    fn call(&mut self, client: usize, tool: &str) -> Pending<CallToolResult> {
+        let peer = self.clients[client].server();
+        let call = peer.logging(LoggingLevel::Error).call_tool(tool, ()).expect("it is sent");
+        self.settle();
+        call
+    }
+
     /// Returns the latest request to the backend.
     fn latest(&self) -> CallId {
         let latest = self.back.server().connection().read(|conn| conn.calls().last().map(|call| call.call));
@@ -97,16 +105,14 @@ impl World {
 fn messages_on_streams_reach_the_clients_of_their_calls() {
     for front in [V2025_11_25, V2026_07_28] {
         let mut world = World::new(front);
-        let logs = front == V2025_11_25;
         let mut calls = Vec::new();
         for client in [0, 1] {
-            let pending = world.clients[client].server().call_tool("back__wait", ()).expect("allowed");
-            world.settle();
+            let pending = world.call(client, "back__wait");
             calls.push((Some(pending), world.latest()));
         }
         for (client, about) in [(0, "first"), (1, "second")] {
             world.send_on(calls[client].1, about);
-            assert_eq!(world.got(client, about), [true, logs], "{front}");
+            assert_eq!(world.got(client, about), [true; 2], "{front}");
             assert_eq!(world.got(1 - client, about), [false; 2], "{front}");
         }
         // A call that has ended has no messages, also if there is one call only.
@@ -116,29 +122,24 @@ fn messages_on_streams_reach_the_clients_of_their_calls() {
         assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2], "{front}");
         world.back.transcript().assert_contains("No call of a client is in flight");
         world.send_on(calls[1].1, "last");
-        assert_eq!([world.got(0, "last"), world.got(1, "last")], [[false; 2], [true, logs]], "{front}");
+        assert_eq!([world.got(0, "last"), world.got(1, "last")], [[false; 2], [true; 2]], "{front}");
     }
 }
 
 /// The stream of a task is that of the request for its result (2025-11-25).
 #[test]
 fn messages_of_a_task_reach_its_client() {
-    for front in [V2025_11_25, V2026_07_28] {
-        let mut world = World::new(front);
-        let logs = front == V2025_11_25;
-        let task = world.clients[0].server().call_tool("back__task", ()).expect("allowed");
-        world.settle();
-        let of_task = world.latest();
-        let waiting = world.clients[1].server().call_tool("back__wait", ()).expect("allowed");
-        world.settle();
-        assert_ne!(world.latest(), of_task);
-        world.back.transcript().assert_contains("tasks/result");
-        world.send_on(of_task, "task");
-        assert_eq!([world.got(0, "task"), world.got(1, "task")], [[true, logs], [false; 2]], "{front}");
-        drop(task);
-        world.settle();
-        world.send_on(of_task, "late");
-        assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2], "{front}");
-        drop(waiting);
-    }
+    let mut world = World::new(V2026_07_28);
+    let task = world.call(0, "back__task");
+    let of_task = world.latest();
+    world.back.transcript().assert_contains("tasks/result");
+    let waiting = world.call(1, "back__wait");
+    assert_ne!(world.latest(), of_task);
+    world.send_on(of_task, "task");
+    assert_eq!([world.got(0, "task"), world.got(1, "task")], [[true; 2], [false; 2]]);
+    drop(task);
+    world.settle();
+    world.send_on(of_task, "late");
+    assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2]);
+    drop(waiting);
 }

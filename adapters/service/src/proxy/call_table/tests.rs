@@ -6,6 +6,7 @@ use std::{
 
 use mcp_proto::{
     connection::{CloseReason, Connection},
+    protocol::ProtocolVersion,
     schema::{CallToolResult, InputRequest},
     wire::ErrorObject,
 };
@@ -19,7 +20,7 @@ use crate::{
     testing::TestClient,
 };
 
-/// Returns a client, and the context of a request that it has sent.
+/// Returns a client with a session, and the context of a request that it has sent.
 fn request() -> (TestClient, Context) {
     let (sent, got) = std::sync::mpsc::channel();
     let keep = Tool::new("keep", move |context: Context| {
@@ -27,7 +28,7 @@ fn request() -> (TestClient, Context) {
         "kept"
     });
     let service = Service::builder("test", "1.0.0").tool(keep).build().expect("a service");
-    let client = TestClient::new(&service);
+    let client = TestClient::of(&service).version(ProtocolVersion::V2025_11_25).connect();
     client.call_tool("keep", ()).expect("a result");
     (client, got.recv().expect("a context"))
 }
