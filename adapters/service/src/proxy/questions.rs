@@ -155,9 +155,6 @@ async fn ask<R: DeserializeOwned>(
     let unknown = || Failure::rpc(ErrorObject::internal("No call of a client is in flight that this could belong to"));
     let shared = shared.upgrade().ok_or_else(unknown)?;
     let mut source = backend.in_flight.role.take_arrival::<Option<Source>>().flatten().unwrap_or(Source::Unknown);
-    if backend.in_flight.is_cancelled() {
-        return Err(CallError::Cancelled.into());
-    }
     let (connection, mut input) = (backend.shared.calls.number(), None);
     let mut entry = match &mut source {
         Source::Input(key) => {

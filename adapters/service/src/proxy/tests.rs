@@ -94,6 +94,12 @@ impl World {
         self.settle();
     }
 
+    fn respond(&mut self, call: CallId) {
+        let line = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{"content":[]}}}}"#, call.as_u64());
+        self.back.send_server_line(&line);
+        self.settle();
+    }
+
     /// Returns whether a client has received the question and the log message.
     fn got(&self, client: usize, about: &str) -> [bool; 2] {
         let transcript = self.clients[client].transcript().to_string();
@@ -108,7 +114,7 @@ fn messages_on_streams_reach_the_clients_of_their_calls() {
         let mut calls = Vec::new();
         for client in [0, 1] {
             let pending = world.call(client, "back__wait");
-            calls.push((Some(pending), world.latest()));
+            calls.push((pending, world.latest()));
         }
         for (client, about) in [(0, "first"), (1, "second")] {
             world.send_on(calls[client].1, about);
@@ -116,8 +122,7 @@ fn messages_on_streams_reach_the_clients_of_their_calls() {
             assert_eq!(world.got(1 - client, about), [false; 2], "{front}");
         }
         // A call that has ended has no messages, also if there is one call only.
-        drop(calls[0].0.take());
-        world.settle();
+        world.respond(calls[0].1);
         world.send_on(calls[0].1, "late");
         assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2], "{front}");
         world.back.transcript().assert_contains("No call of a client is in flight");
@@ -129,17 +134,20 @@ fn messages_on_streams_reach_the_clients_of_their_calls() {
 /// The stream of a task is that of the request for its result (2025-11-25).
 #[test]
 fn messages_of_a_task_reach_its_client() {
-    let mut world = World::new(V2026_07_28);
-    let task = world.call(0, "back__task");
+    let mut world = World::new(V2025_11_25);
+    let peer = world.clients[0].server();
+    let tools = world.clients[0].wait(peer.list_tools(None).expect("allowed")).expect("a list").tools;
+    let tool = tools.iter().find(|tool| tool.name == "back__task").expect("it is offered");
+    let task = peer.run_tool(tool, ()).expect("allowed");
+    world.settle();
     let of_task = world.latest();
     world.back.transcript().assert_contains("tasks/result");
     let waiting = world.call(1, "back__wait");
     assert_ne!(world.latest(), of_task);
     world.send_on(of_task, "task");
     assert_eq!([world.got(0, "task"), world.got(1, "task")], [[true; 2], [false; 2]]);
-    drop(task);
-    world.settle();
+    world.respond(of_task);
     world.send_on(of_task, "late");
     assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2]);
-    drop(waiting);
+    drop((task, waiting));
 }
