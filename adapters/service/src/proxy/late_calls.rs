@@ -131,9 +131,9 @@ impl LateCalls {
         self.of_clients.push(late);
     }
 
-    /// Returns the clients. `None` stands for all clients.
-    pub(super) fn clients(&self) -> impl Iterator<Item = Option<Arc<Client>>> {
-        self.of_clients.iter().map(|late| late.client.clone())
+    /// Returns the clients with calls on a connection. `None` stands for all clients.
+    pub(super) fn clients(&self, connection: u64) -> impl Iterator<Item = Option<Arc<Client>>> {
+        self.of_clients.iter().filter(move |late| late.is_on(connection)).map(|late| late.client.clone())
     }
 
     /// Returns the connections.
@@ -278,6 +278,7 @@ mod tests {
         let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
+        let connection = peer.calls().number();
         let calls: Vec<_> = (0..65).map(|_| peer.call_tool("wait", ()).expect("it is sent").id()).collect();
         let stored = |late: &LateCalls, at: usize| late.of_clients[at].calls.as_ref().map(BTreeMap::len);
         // Of one client.
@@ -291,10 +292,16 @@ mod tests {
         for number in 1..255 {
             late.add(client(number), Some(calls[0]), &peer, at(60));
         }
-        assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 254)), (255, 255, Some(1)));
+        assert_eq!(
+            (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 254)),
+            (255, 255, Some(1))
+        );
         for number in [255, 256, 257] {
             late.add(client(number), Some(calls[0]), &peer, at(60));
-            assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 255)), (256, 255, None));
+            assert_eq!(
+                (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 255)),
+                (256, 255, None)
+            );
         }
         assert_eq!(late.expire(|_, until| until <= at(59)).len(), 0);
         assert_eq!(late.expire(|_, until| until <= at(60)).len(), 256);
@@ -317,6 +324,7 @@ mod tests {
             assert_eq!((late.peers().count(), count(&late, at(59))), (2, 2), "{order:?}");
             // Each is confirmed on its own.
             let [first, second] = order.map(|it| peers[it].calls().number());
+            assert_eq!((late.clients(first).count(), late.clients(second).count()), (1, 1), "{order:?}");
             assert!(late.begin_confirmation(first) && late.begin_confirmation(second));
             late.confirmed(first, at(5));
             assert_eq!((count(&late, at(4)), count(&late, at(5))), (2, 1), "{order:?}");

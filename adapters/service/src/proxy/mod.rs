@@ -73,8 +73,8 @@
 //! 2. In a session over Streamable HTTP it arrives on the stream of its call, or of the task that the call has become.
 //!    It is refused if that call has ended, and on the stream of any other request.
 //! 3. Otherwise, over pipes and on the stream that a client opens with `GET`, nothing names the call. The request
-//!    belongs to a client if all calls in flight are those of this client. It is refused if calls of several clients are
-//!    in flight, or none.
+//!    belongs to a client if all calls in flight on the connection are those of this client. It is refused if calls of
+//!    several clients are in flight, or none.
 //!
 //! In the third case, a call is in flight from the time when the driver has taken its request from the outbox, until the
 //! response arrives. A cancelled call [counts longer](#why-a-cancelled-call-counts). A call that begins later does not

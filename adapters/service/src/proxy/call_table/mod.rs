@@ -104,12 +104,10 @@ impl Table {
     }
 }
 
-/// The calls to which a message of the backend may belong that names no call.
+/// The calls to which a message of the backend may belong that names no call: those on the connection of the message.
 pub(super) struct Callers {
-    /// The calls in flight on the connection of the message, the oldest first.
+    /// The calls in flight, the oldest first.
     pub(super) calls: Vec<Arc<CallEntry>>,
-    /// The calls in flight on other connections.
-    others: Vec<Arc<CallEntry>>,
     /// The clients of calls that have ended without a response. `None` stands for all clients.
     late: Vec<Option<Arc<Client>>>,
     /// The calls so far have earlier places.
@@ -125,14 +123,14 @@ impl Callers {
 
     /// Returns whether all calls are of one client.
     fn are_all_of(&self, client: &Client) -> bool {
-        self.calls.iter().chain(&self.others).all(|call| client.has_sent(&call.context()))
+        self.calls.iter().all(|call| client.has_sent(&call.context()))
             && self.late.iter().all(|late| late.as_ref().is_some_and(|it| it.is(client)))
     }
 
     /// Returns whether no call is in flight, and all that have ended without a response are of one connection.
     pub(super) fn have_left(&self, connection: u64) -> bool {
         let is_it = |late: &Option<Arc<Client>>| late.as_ref().is_some_and(|it| it.connection == connection);
-        self.calls.is_empty() && self.others.is_empty() && self.late.iter().all(is_it)
+        self.calls.is_empty() && self.late.iter().all(is_it)
     }
 }
 
@@ -276,40 +274,34 @@ impl CallTable {
     /// call.
     pub(super) fn callers(&self, connection: u64) -> Callers {
         self.expire();
-        self.place_sent();
+        self.place_sent(connection);
         let table = lock(&self.table);
-        let in_flight = table.rows.values().filter(|row| row.is_candidate());
-        let (calls, others): (Vec<_>, Vec<_>) = in_flight.partition(|row| row.connection == connection);
-        let [calls, others] = [calls, others].map(|rows| rows.iter().map(|row| row.entry.clone()).collect());
-        Callers { calls, others, late: table.late.clients().collect(), next_place: table.next_place }
+        let calls = table.rows.values().filter(|row| row.connection == connection && row.is_candidate());
+        let calls = calls.map(|row| row.entry.clone()).collect();
+        Callers { calls, late: table.late.clients(connection).collect(), next_place: table.next_place }
     }
 
-    /// Gives places to the calls whose requests have left the outbox.
-    fn place_sent(&self) {
-        let unplaced: BTreeMap<u64, Arc<dyn ConnectionHandle<ClientRole>>> = {
-            let table = lock(&self.table);
-            let unplaced = table.rows.values().filter(|row| row.place.is_none());
-            unplaced.map(|row| (row.connection, row.handle.clone())).collect()
-        };
-        for (number, handle) in unplaced {
-            // The lock of the connection is taken without that of the table.
-            let (unsent, latest): (BTreeSet<_>, _) = handle.read(|conn| {
-                // A call without a session (2026-07-28) may wait between two requests.
-                let has_session = conn.version().is_some_and(|version| version.era() == Era::Legacy);
-                let unsent = conn.calls().filter(|call| has_session && !call.sent).map(|call| call.call).collect();
-                // A request that begins after this may wait in the outbox, too.
-                (unsent, lock(&self.table).next)
-            });
+    /// Gives places to the calls on a connection whose requests have left the outbox.
+    fn place_sent(&self, connection: u64) {
+        let is_unplaced = |row: &&mut Row| row.connection == connection && row.place.is_none();
+        let handle = {
             let table = &mut *lock(&self.table);
-            for (row, unplaced) in &mut table.rows {
-                if *row < latest
-                    && unplaced.connection == number
-                    && unplaced.place.is_none()
-                    && !unsent.contains(&unplaced.call)
-                {
-                    unplaced.place = Some(table.next_place);
-                    table.next_place += 1;
-                }
+            table.rows.values_mut().find(is_unplaced).map(|row| row.handle.clone())
+        };
+        let Some(handle) = handle else { return };
+        // The lock of the connection is taken before that of the table.
+        let (unsent, next): (BTreeSet<_>, _) = handle.read(|conn| {
+            // A call without a session (2026-07-28) may wait between two requests.
+            let has_session = conn.version().is_some_and(|version| version.era() == Era::Legacy);
+            let unsent = conn.calls().filter(|call| has_session && !call.sent).map(|call| call.call).collect();
+            // Calls that begin after this may wait in the outbox, too.
+            (unsent, lock(&self.table).next)
+        });
+        let table = &mut *lock(&self.table);
+        for row in table.rows.range_mut(..next).map(|(_, row)| row).filter(is_unplaced) {
+            if !unsent.contains(&row.call) {
+                row.place = Some(table.next_place);
+                table.next_place += 1;
             }
         }
     }

@@ -274,6 +274,7 @@ fn call_with_a_response_is_not_in_flight() {
     drop((ada, bob.registered));
     let callers = table.callers(number);
     assert_eq!((callers.calls.len(), callers.late.len()), (0, 1));
+    assert!(table.callers(number + 1).late.is_empty(), "it is another connection");
     let own = of_bob.shared.calls.number();
     assert!(callers.have_left(own) && !callers.have_left(own + 1));
     client.advance(Duration::from_secs(60));
