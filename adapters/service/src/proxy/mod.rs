@@ -76,13 +76,13 @@
 //!    belongs to a client if all calls in flight on the connection are those of this client. It is refused if calls of
 //!    several clients are in flight, or none.
 //!
-//! In the third case, a call is in flight from the time when the driver has taken its request from the outbox, until the
-//! response arrives. A cancelled call [counts longer](#why-a-cancelled-call-counts). A call that begins later does not
-//! get the request, also if it is the only one that is left.
+//! In the third case, a call is in flight from the time when the driver has taken its request from the outbox, until
+//! the response arrives. A cancelled call [counts longer](#why-a-cancelled-call-counts). A call that begins later does
+//! not get the request, also if it is the only one that is left.
 //!
 //! The proxy cannot observe when the backend reads a request. So the third case relies on the backend: it sends
-//! requests only about calls without a response. A backend that asks outside of all calls, while the request of a client
-//! is on its way, asks this client. Streamable HTTP and 2026-07-28 do not have this limit.
+//! requests only about calls without a response. A backend that asks outside of all calls, while the request of a
+//! client is on its way, asks this client. Streamable HTTP and 2026-07-28 do not have this limit.
 //!
 //! # Why a cancelled call counts
 //!

@@ -1,10 +1,11 @@
 //! Requests of a backend to the client: for input of the user or the model, and for its roots.
 //!
-//! The call that a request belongs to is found when the request arrives, and not when its handler begins: other calls may
-//! have ended or begun since. A request that names no call is passed to a client only if all calls in flight at its
-//! arrival were those of that client. If the call that it was sent with ends before the client has responded, it is sent
-//! with another call of the client that was in flight at the arrival, or else refused. It is never sent with a call that
-//! began later: the backend did not have that call when it sent the request, so the client may be another one.
+//! The call that a request belongs to is found when the request arrives, and not when its handler begins: other calls
+//! may have ended or begun since. A request that names no call is passed to a client only if all calls in flight at
+//! its arrival were those of that client. If the call that it was sent with ends before the client has responded, it
+//! is sent with another call of the client that was in flight at the arrival, or else refused. It is never sent with a
+//! call that began later: the backend did not have that call when it sent the request, so the client may be another
+//! one.
 
 use std::{
     any::Any,
