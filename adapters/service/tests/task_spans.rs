@@ -44,7 +44,7 @@ impl Subscriber for UsesTask {
         let (done, has_ended) = mpsc::channel();
         std::thread::spawn(move || {
             // Takes the locks of the connection, of the list of tasks and of the task.
-            let _ = context.progress(0.5, None, None);
+            drop(context.progress(0.5, None, None));
             let _ = done.send(());
         });
         let _ = self.1.send(has_ended.recv_timeout(Duration::from_secs(10)).is_ok());

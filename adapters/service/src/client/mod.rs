@@ -10,12 +10,12 @@ pub(crate) mod skills;
 pub(crate) mod subscription;
 mod typed_result;
 
-use std::{fmt, sync::Arc};
+use std::{any::Any, fmt, sync::Arc};
 
 use mcp_proto::{
     connection::{ClientConfig, ClientRole},
     protocol::MethodName,
-    rpc::CallId,
+    rpc::{CallId, ReplyKey},
     schema::{
         CreateMessageParams, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitResult, ElicitUrlParams,
         ListRootsParams, ListRootsResult,
@@ -25,7 +25,7 @@ use mcp_proto::{
 
 use crate::outbound::subscriptions::Subscriptions;
 use crate::{
-    driver_api::{deferred::Deferred, job::BoxedHandler},
+    driver_api::{connection_handle::ConnectionHandle, deferred::Deferred, job::BoxedHandler},
     inbound::{
         context::Context, custom_methods::CustomMethods, failure::Failure, session::ClientSession,
         session_tasks::TaskStore, task_policy::TaskPolicy,
@@ -37,13 +37,32 @@ use roots::Roots;
 
 type TypedHandler<P, R> = BoxedHandler<dyn Fn(P, Context<ClientRole>) -> Deferred<Result<R, Failure>> + Send + Sync>;
 
-/// Sees messages of a server when they arrive, before the responses after them.
+/// Sees messages of a server when they arrive, before the messages after them are handled. It must not block. `number`
+/// is that of the connection.
 pub(crate) trait Observe: Send + Sync {
-    /// Sees a notification, with the number of the connection and the request on whose stream it arrived.
-    fn notification(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related_call: (u64, Option<CallId>));
+    /// Sees a request, before its handler waits for a free slot. Returns data for the handler, which
+    /// [takes](in_flight::ClientInFlight::take_arrival) them.
+    fn request(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<ClientRole>>,
+        number: u64,
+        key: ReplyKey,
+    ) -> Box<dyn Any + Send>;
 
-    /// Sees that a response has arrived to a request that has ended before, over the connection with this number.
-    fn late_response(&self, connection: u64, call: CallId);
+    /// Sees a notification, with the request on whose stream it arrived.
+    fn notification(
+        &self,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        number: u64,
+        related_call: Option<CallId>,
+    );
+
+    /// Sees that the server has responded to a request.
+    fn response(&self, number: u64, call: CallId);
+
+    /// Sees that the server has responded to a request that has ended before.
+    fn late_response(&self, number: u64, call: CallId);
 }
 
 pub(crate) type Observer = Arc<dyn Observe>;
@@ -79,7 +98,6 @@ pub(crate) struct Inner {
     pub(crate) roots: Option<Roots>,
     /// The handler of `roots/list` of a proxy, in place of `roots`.
     pub(crate) list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
-    /// Sees each notification when it arrives, before the responses after it. It must not block.
     pub(crate) observer: Option<Observer>,
     pub(crate) custom: CustomMethods<ClientRole>,
     tasks: TaskPolicy,

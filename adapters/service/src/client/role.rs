@@ -118,9 +118,11 @@ impl Role for ClientRole {
         params: Option<&RawJson<'_>>,
         related_call: Option<CallId>,
     ) -> bool {
-        let related_call = (shared.calls.number(), related_call);
-        let observe =
-            || shared.app.0.observer.iter().for_each(|observer| observer.notification(method, params, related_call));
+        let observe = || {
+            if let Some(observer) = &shared.app.0.observer {
+                observer.notification(method, params, shared.calls.number(), related_call);
+            }
+        };
         if method.known() == Some(Method::SubscriptionsAcknowledged)
             && let (Some(connection), Some(params)) = (shared.calls.connection(), params)
             && let Some(call) = connection.update(|conn, _| conn.subscription(params))
@@ -137,6 +139,16 @@ impl Role for ClientRole {
             observe();
         }
         is_open
+    }
+
+    fn on_request(shared: &SessionState<Self>, inbound: &InboundRequest<'_, Self>, in_flight: &mut ClientInFlight) {
+        let observer = shared.app.0.observer.as_ref();
+        let arrival = observer.map(|it| it.request(inbound.connection, shared.calls.number(), inbound.key));
+        in_flight.set_arrival(arrival);
+    }
+
+    fn on_response(shared: &SessionState<Self>, call: CallId) {
+        shared.app.0.observer.iter().for_each(|observer| observer.response(shared.calls.number(), call));
     }
 
     fn on_late_response(shared: &SessionState<Self>, call: CallId) {

@@ -132,6 +132,7 @@ impl<E: Dispatch> SessionState<E> {
         has_handler: bool,
     ) -> Arc<InFlight<E::InFlight>> {
         self.in_flight.begin(inbound.key, meta, |in_flight| {
+            E::on_request(self, inbound, &mut in_flight.role);
             if self.has_layers() {
                 in_flight.record(|received| received.record(inbound, arguments, has_handler));
             }

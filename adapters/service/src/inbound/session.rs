@@ -90,8 +90,13 @@ impl<E: Dispatch> Session<E> {
             }
             event => event,
         };
-        if let Event::Response { outcome: Outcome::Error(error), .. } = &event {
-            E::on_error_response(shared, error);
+        if let Event::Response { call, outcome } = &event {
+            if let Outcome::Result(_) | Outcome::Error(_) | Outcome::Malformed = outcome {
+                E::on_response(shared, *call);
+            }
+            if let Outcome::Error(error) = outcome {
+                E::on_error_response(shared, error);
+            }
         }
         match shared.calls.handle(event)? {
             Event::Notification { method, params, related_call } => {

@@ -88,6 +88,14 @@ pub trait Role: Sized + Send + Sync + 'static {
         related_call: Option<CallId>,
     ) -> bool;
 
+    /// Records data about a request that gets a handler, when it arrives.
+    #[doc(hidden)]
+    fn on_request(_shared: &SessionState<Self>, _inbound: &InboundRequest<'_, Self>, _in_flight: &mut Self::InFlight) {}
+
+    /// Notes that the peer has responded to a request of this side.
+    #[doc(hidden)]
+    fn on_response(_shared: &SessionState<Self>, _call: CallId) {}
+
     /// Notes that a response to a request of this side has arrived that has ended before.
     #[doc(hidden)]
     fn on_late_response(_shared: &SessionState<Self>, _call: CallId) {}

@@ -122,7 +122,9 @@ impl Backend {
     /// once.
     ///
     /// # Cancel safety
-    /// Dropping the future ends the use of the connection: calls in flight fail.
+    /// Dropping the future ends the use of the connection, also if the connection stays open: new calls fail, and those
+    /// that wait for the next request of their client are cancelled. Other calls in flight continue as long as the
+    /// connection.
     ///
     /// # Errors
     /// The error of `connect`.
@@ -189,7 +191,7 @@ impl Backend {
     }
 
     /// Removes the backend: its items are not offered any more, and [`run`](Self::run) ends. Calls in flight continue
-    /// as long as the connection.
+    /// as long as the connection, except those that wait for the next request of their client, which are cancelled.
     pub fn remove(&self) {
         let shared = &self.0;
         let Some(service) = shared.service() else { return };
@@ -253,7 +255,10 @@ impl Shared {
         let peer = link.peer.take();
         link.error = Some(self.error(fault));
         drop(link);
-        drop(peer);
+        if let Some(peer) = peer {
+            // Their timer ends with the use of the connection, which may still be open.
+            self.calls.abandon(peer.calls().number());
+        }
         self.calls.expire();
         self.changed.notify_all();
     }

@@ -21,7 +21,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    call_table::{CallEntry, Permit, Question, Registered, WaitingCall},
+    call_table::{CallEntry, CallTable, Permit, Question, Registered, WaitingCall},
     error::{BackendError, BackendFault},
     shared::Shared,
 };
@@ -40,6 +40,7 @@ use crate::{
         tool_result::ToolAnswer,
     },
     tasks::handle::ResultOrTask,
+    util::lock::lock,
 };
 
 /// The name under which the state of a request keeps the id of the call that waits for it. Names of backends that are
@@ -233,27 +234,23 @@ impl Shared {
         let is_silent = peer.version().is_some_and(|it| it.era() == Era::Modern) && options.log_level.is_none();
         let late_time = if is_silent { Duration::ZERO } else { self.limits.late_time };
         let peer = peer.with_options(options);
-        // It is inserted before any message about the call can arrive.
-        let registered = self.calls.insert(&peer, entry, late_time);
+        let registered = self.calls.register(&peer, entry, late_time);
         let is_task = params.is_task();
         let try_send = || {
+            let began = |call| self.calls.began(&peer, entry, call, is_task);
             if is_task {
-                return peer.request_as_task(&params).map(|pending| follow(&peer, pending, entry));
+                let pending = peer.request_as_task_with(&params, began)?;
+                return Ok(follow(&self.calls, &peer, pending, entry));
             }
             let begin = |conn: &mut Connection<ClientRole>, now, options| {
-                let call = conn.request(now, &params, options)?;
-                self.calls.began(&registered, call);
-                Ok(call)
+                conn.request(now, &params, options).inspect(|call| began(*call))
             };
             let pending = reporting(peer.call((P::METHOD.as_str(), false), begin, decode)?, entry);
             let canceller = pending.canceller();
             Ok((Box::pin(pending) as Pin<Box<dyn Future<Output = _> + Send>>, canceller))
         };
         match select_biased(peer.connection().when_request_slot(try_send), context.cancelled()).await {
-            Ok(Ok((result, canceller))) => {
-                registered.sent();
-                Ok(Running { result, canceller, registered })
-            }
+            Ok(Ok((result, canceller))) => Ok(Running { result, canceller, registered }),
             Ok(Err(error)) => Err(self.failure(error.into(), context)),
             Err(_) => Err(CallError::Cancelled.into()),
         }
@@ -348,6 +345,7 @@ impl Shared {
     ) -> Failure {
         let Some(rounds) = context.in_flight.role.rounds.get() else { return CallError::Cancelled.into() };
         self.calls.expire();
+        let connection = peer.calls().number();
         let kept = entry.id(|| self.new_id()).and_then(|id| {
             let state = JsonObject::new(&At(&Map::from_iter([("id".to_owned(), id.clone())]), None)).ok()?;
             rounds.keep(WAITING, state);
@@ -357,6 +355,12 @@ impl Shared {
             Some(self.calls.keep(id, call, self.limits.waiting_calls))
         });
         if let Some(None) = kept {
+            if lock(&self.link).peer.as_ref().is_none_or(|peer| peer.calls().number() != connection) {
+                // The use of the connection has ended, and the timer of the call with it.
+                self.calls.abandon(connection);
+                rounds.withdraw();
+                return self.error(BackendFault::NotConnected(None)).into_failure();
+            }
             // The task of the connection may not wait yet for the time at which the call expires.
             self.wake.notify_all();
             return CallError::InputRequired.into();
@@ -404,18 +408,20 @@ type Following<T> = (Pin<Box<dyn Future<Output = Result<T, CallError>> + Send>>,
 
 /// Waits for the task that a request becomes (2025-11-25).
 fn follow<T: DeserializeOwned + Send + 'static>(
+    calls: &Arc<CallTable>,
     peer: &Peer<ClientRole>,
     pending: Pending<ResultOrTask<T, ClientRole>>,
     entry: &Arc<CallEntry>,
 ) -> Following<T> {
-    let (pending, peer, entry) = (reporting(pending, entry), peer.clone(), entry.clone());
+    let (pending, calls, peer, entry) = (reporting(pending, entry), calls.clone(), peer.clone(), entry.clone());
     let canceller = pending.canceller();
     let result = async move {
         match pending.await? {
             ResultOrTask::Result(result) => Ok(result),
             ResultOrTask::Task(task) => {
-                let mut guard = CancelTask { peer, id: Some(task.id().to_owned()) };
-                let result = reporting(task.result()?, &entry).await;
+                let mut guard = CancelTask { peer: peer.clone(), id: Some(task.id().to_owned()) };
+                let began = |call| calls.began(&peer, &entry, call, true);
+                let result = reporting(task.result_with(began)?, &entry).await;
                 guard.id = None;
                 result
             }

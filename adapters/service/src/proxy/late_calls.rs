@@ -1,6 +1,9 @@
 //! Calls that have ended without a response of the backend, which may still send messages about them.
 
-use std::{collections::BTreeMap, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    sync::Arc,
+};
 
 use mcp_proto::{
     connection::ClientRole,
@@ -10,12 +13,15 @@ use mcp_proto::{
 
 use crate::{inbound::context::Context, outbound::peer::Peer};
 
-/// The most clients with such calls.
+/// The most clients with such calls on one connection.
 const MAX_LATE: usize = 256;
 
 /// The most such calls of one client whose responses end the wait for them. With more of them, all of its calls count
 /// for the whole time.
 const MAX_LATE_CALLS: usize = 64;
+
+/// The most connections on which the table stores that the backend continues calls.
+const MAX_CONTINUED: usize = 16;
 
 /// The key of a call: the number of its connection, and its id there.
 pub(super) type CallKey = (u64, CallId);
@@ -52,8 +58,9 @@ fn principal_of(context: &Context) -> Option<&str> {
 #[derive(Default)]
 pub(super) struct LateCalls {
     of_clients: Vec<Late>,
-    /// The connection on which the backend has responded to a call after it had read the cancellation.
-    continues: Option<u64>,
+    /// The connections on which the backend has responded to a call after it had read the cancellation. Those of the
+    /// oldest connections are removed.
+    continues: BTreeSet<u64>,
 }
 
 /// The calls of one client.
@@ -105,36 +112,28 @@ impl Late {
 }
 
 impl LateCalls {
-    /// Adds a call of a client, which counts at most until `max`. Returns the calls on former connections, on which no
-    /// messages arrive any more: dropping them may drop a connection with its jobs.
-    pub(super) fn add(
-        &mut self,
-        client: Client,
-        call: Option<CallId>,
-        peer: &Peer<ClientRole>,
-        max: Timestamp,
-    ) -> Vec<Late> {
-        let former = self.of_clients.extract_if(.., |late| !late.is_on(peer.calls().number())).collect();
-        let known = self.of_clients.iter_mut().find(|late| late.client.as_ref().is_none_or(|it| it.is(&client)));
-        if let Some(known) = known {
+    /// Adds a call of a client, which counts at most until `max`.
+    pub(super) fn add(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, max: Timestamp) {
+        let connection = peer.calls().number();
+        let mut on = self.of_clients.iter_mut().filter(|late| late.is_on(connection));
+        if let Some(known) = on.find(|late| late.client.as_ref().is_none_or(|it| it.is(&client))) {
             known.max = known.max.max(max);
             known.until = known.max;
             known.add(call);
-            return former;
+            return;
         }
-        let has_room = self.of_clients.len() + 1 < MAX_LATE;
+        let has_room = self.of_clients.iter().filter(|late| late.is_on(connection)).count() + 1 < MAX_LATE;
         let client = has_room.then(|| Arc::new(client));
         // The calls of all other clients count for the whole time.
         let calls = has_room.then(BTreeMap::new);
         let mut late = Late { calls, client, peer: peer.clone(), max, until: max };
         late.add(call);
         self.of_clients.push(late);
-        former
     }
 
-    /// Returns the clients. `None` stands for all clients.
-    pub(super) fn clients(&self) -> impl Iterator<Item = Option<Arc<Client>>> {
-        self.of_clients.iter().map(|late| late.client.clone())
+    /// Returns the clients with calls on a connection. `None` stands for all clients.
+    pub(super) fn clients(&self, connection: u64) -> impl Iterator<Item = Option<Arc<Client>>> {
+        self.of_clients.iter().filter(move |late| late.is_on(connection)).map(|late| late.client.clone())
     }
 
     /// Returns the connections.
@@ -151,7 +150,7 @@ impl LateCalls {
     /// Records that the backend has read the cancellations of the confirmation. The calls count until `until`, or for
     /// the whole time if the backend has continued other calls.
     pub(super) fn confirmed(&mut self, connection: u64, until: Timestamp) {
-        let continues = self.continues == Some(connection);
+        let continues = self.continues.contains(&connection);
         for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
             if late.change(End::Confirming, End::Known) && late.is_known() {
                 late.until = if continues { late.max } else { until.min(late.max) };
@@ -174,7 +173,10 @@ impl LateCalls {
             .find_map(|late| late.calls.as_mut().filter(|_| late.peer.calls().number() == connection)?.remove(&call));
         if known.is_none_or(|end| end == End::Known) {
             // The backend does not stop after a cancellation, so its other calls count for the whole time.
-            self.continues = Some(connection);
+            self.continues.insert(connection);
+            if self.continues.len() > MAX_CONTINUED {
+                self.continues.pop_first();
+            }
             for late in self.of_clients.iter_mut().filter(|late| late.is_on(connection)) {
                 late.until = late.max;
             }
@@ -276,6 +278,7 @@ mod tests {
         let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
         let server = TestClient::new(&service);
         let (peer, mut late) = (server.server(), LateCalls::default());
+        let connection = peer.calls().number();
         let calls: Vec<_> = (0..65).map(|_| peer.call_tool("wait", ()).expect("it is sent").id()).collect();
         let stored = |late: &LateCalls, at: usize| late.of_clients[at].calls.as_ref().map(BTreeMap::len);
         // Of one client.
@@ -289,14 +292,60 @@ mod tests {
         for number in 1..255 {
             late.add(client(number), Some(calls[0]), &peer, at(60));
         }
-        assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 254)), (255, 255, Some(1)));
+        assert_eq!(
+            (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 254)),
+            (255, 255, Some(1))
+        );
         for number in [255, 256, 257] {
             late.add(client(number), Some(calls[0]), &peer, at(60));
-            assert_eq!((late.of_clients.len(), late.clients().flatten().count(), stored(&late, 255)), (256, 255, None));
+            assert_eq!(
+                (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 255)),
+                (256, 255, None)
+            );
         }
         assert_eq!(late.expire(|_, until| until <= at(59)).len(), 0);
         assert_eq!(late.expire(|_, until| until <= at(60)).len(), 256);
         assert_eq!((late.of_clients.len(), late.peers().count()), (0, 0));
+    }
+
+    /// A connection that is not used any more may still be open.
+    #[test]
+    fn late_calls_of_two_connections_count() {
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
+        let servers = [(); 2].map(|()| TestClient::new(&service));
+        let peers = servers.each_ref().map(TestClient::server);
+        let calls = peers.each_ref().map(|peer| peer.call_tool("wait", ()).expect("it is sent").id());
+        for order in [[0, 1], [1, 0]] {
+            let mut late = LateCalls::default();
+            for it in order {
+                late.add(client(1), Some(calls[it]), &peers[it], at(60));
+            }
+            assert_eq!((late.peers().count(), count(&late, at(59))), (2, 2), "{order:?}");
+            // Each is confirmed on its own.
+            let [first, second] = order.map(|it| peers[it].calls().number());
+            assert_eq!((late.clients(first).count(), late.clients(second).count()), (1, 1), "{order:?}");
+            assert!(late.begin_confirmation(first) && late.begin_confirmation(second));
+            late.confirmed(first, at(5));
+            assert_eq!((count(&late, at(4)), count(&late, at(5))), (2, 1), "{order:?}");
+            // A response to a confirmed call extends the other calls of its connection only.
+            late.add(client(2), Some(calls[order[1]]), &peers[order[1]], at(60));
+            assert!(late.begin_confirmation(second));
+            late.confirmed(second, at(5));
+            assert_eq!(late.responded((first, calls[order[0]])).len(), 1, "{order:?}");
+            assert_eq!(count(&late, at(5)), 0, "{order:?}");
+            assert_eq!(late.responded((second, calls[order[1]])).len(), 1, "{order:?}");
+            assert_eq!((late.of_clients.len(), count(&late, at(59))), (1, 1), "{order:?}");
+        }
+    }
+
+    #[test]
+    fn continued_connections_are_bounded() {
+        let (mut late, wait) = (LateCalls::default(), Tool::new("wait", || "done"));
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
+        let call = TestClient::new(&service).server().call_tool("wait", ()).expect("it is sent").id();
+        (0..20).for_each(|connection| drop(late.responded((connection, call))));
+        assert_eq!(late.continues, (4..20).collect());
     }
 
     #[test]

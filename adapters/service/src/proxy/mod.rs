@@ -32,11 +32,8 @@
 //!
 //! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
 //!   get the prefix, and metadata of the connection is replaced.
-//! - **A request of the backend** is passed to the client to whose call it belongs. In 2026-07-28 it names its call. In
-//!   a session over Streamable HTTP it arrives on the stream of its call. Over other transports a session has no such
-//!   information: the request is refused if calls of several clients are in flight when it arrives, or none. A call
-//!   that begins later does not get it, also if it is the only one that is left. A cancelled call counts until the
-//!   backend responds to it, for a [limited time](#why-a-cancelled-call-counts): servers need not respond.
+//! - **A request of the backend** is passed to the client to whose call it [belongs](#requests-of-the-backend), or
+//!   refused.
 //! - **A call with questions** of a backend with a session runs once, also for a client without a session: the call
 //!   waits for the next request of the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is applied before the client gets the result.
@@ -50,6 +47,7 @@
 //! | tasks as such | a task that a backend of 2026-07-28 makes of a call is followed, and the client gets its result. A tool of 2025-11-25 that can be a task can be one of this service, with its own id |
 //! | skills, custom methods | they belong to no list of items |
 //! | log messages that are not on the stream of a call, while calls of several clients are in flight, or outside of calls with several clients | a message does not name its call, and may be about that of any client |
+//! | log messages on the stream of another request, such as that for a list | the request may be a call that has ended |
 //! | `notifications/roots/list_changed`, roots and questions outside of a call | they belong to one client, the connection to all |
 //! | pings, instructions, `serverInfo` | they concern one connection |
 //! | hints for caching lists | the service in front has its own |
@@ -67,9 +65,28 @@
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
 //!
+//! # Requests of the backend
+//!
+//! The call of a request is found when the request arrives, before its handler waits for a free slot:
+//!
+//! 1. In 2026-07-28 a request names its call.
+//! 2. In a session over Streamable HTTP it arrives on the stream of its call, or of the task that the call has become.
+//!    It is refused if that call has ended, and on the stream of any other request.
+//! 3. Otherwise, over pipes and on the stream that a client opens with `GET`, nothing names the call. The request
+//!    belongs to a client if all calls in flight on the connection are those of this client. It is refused if calls of
+//!    several clients are in flight, or none.
+//!
+//! In the third case, a call is in flight from the time when the driver has taken its request from the outbox, until
+//! the response arrives. A cancelled call [counts longer](#why-a-cancelled-call-counts). A call that begins later does
+//! not get the request, also if it is the only one that is left.
+//!
+//! The proxy cannot observe when the backend reads a request. So the third case relies on the backend: it sends
+//! requests only about calls without a response. A backend that asks outside of all calls, while the request of a
+//! client is on its way, asks this client. Streamable HTTP and 2026-07-28 do not have this limit.
+//!
 //! # Why a cancelled call counts
 //!
-//! Over a pipe, a question or a log message of a backend does not name its call. A server that ignores a cancellation
+//! Over a pipe, a question or a log message of a backend names no call. A server that ignores a cancellation
 //! may still send a question, whose text may contain data of the client that has cancelled. So the call counts until
 //! the backend responds to it. Most servers stop and do not respond. Then it counts for the [grace
 //! period](ProxyLimits::grace_period) after the backend has read the cancellation, as its response to a later ping
@@ -99,3 +116,6 @@ mod watches;
 pub use backend::{Backend, BackendBuilder};
 pub use error::{BackendError, BackendFault};
 pub use limits::ProxyLimits;
+
+#[cfg(test)]
+mod tests;

@@ -1,16 +1,21 @@
 //! Requests of a backend to the client: for input of the user or the model, and for its roots.
 //!
-//! A request that names no call is passed to a client only if all calls in flight at its arrival were those of that
-//! client. If the call that it was sent with ends before the client has responded, it is sent with another call of the
-//! client that was in flight at the arrival, or else refused. It is never sent with a call that began later: the
-//! backend did not have that call when it sent the request, so the client may be another one.
+//! The call that a request belongs to is found when the request arrives, and not when its handler begins: other calls
+//! may have ended or begun since. A request that names no call is passed to a client only if all calls in flight at
+//! its arrival were those of that client. If the call that it was sent with ends before the client has responded, it
+//! is sent with another call of the client that was in flight at the arrival, or else refused. It is never sent with a
+//! call that began later: the backend did not have that call when it sent the request, so the client may be another
+//! one.
 
-use std::sync::{Arc, Weak};
+use std::{
+    any::Any,
+    sync::{Arc, Weak},
+};
 
 use mcp_proto::{
     connection::{ClientRole, SendError, ServerRole},
     protocol::{Method, MethodName},
-    rpc::CallId,
+    rpc::{CallId, ReplyKey},
     schema::{
         CreateMessageRequest, CreateMessageResult, ElicitAction, ElicitFormParams, ElicitParams, ElicitRequest,
         ElicitResult, ElicitUrlParams, InputRequest, ListRootsRequest, ListRootsResult, UrlElicitationRequired,
@@ -20,14 +25,14 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    call_table::{Answer, CallEntry, Callers},
+    call_table::{Answer, CallEntry, Candidates},
     shared::Shared,
 };
 use crate::{
     client::{Host, Observe},
-    driver_api::deferred::select_biased,
-    inbound::{context::Context, failure::Failure, in_flight::RequestOrigin},
-    outbound::{error::CallError, peer::Peer},
+    driver_api::{connection_handle::ConnectionHandle, deferred::select_biased},
+    inbound::{context::Context, failure::Failure},
+    outbound::{calls::Calls, error::CallError, peer::Peer},
     server::client_key::ClientKey,
     util::lock::lock,
 };
@@ -41,7 +46,8 @@ pub(super) struct OpenPage {
     /// The id at the backend.
     id: String,
     client: ClientKey,
-    peer: Peer<ServerRole>,
+    /// It does not keep the connection of the client alive.
+    calls: Arc<Calls<ServerRole>>,
 }
 
 /// Builds the host of the connections to a backend. It declares all capabilities, because it serves all clients. In
@@ -72,21 +78,72 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
         .build()
 }
 
-/// An observer of the notifications of a backend, which passes them to clients.
+/// An observer of the messages of a backend. It passes notifications to clients.
 struct Observed(Weak<Shared>);
 
 impl Observe for Observed {
-    fn notification(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: (u64, Option<CallId>)) {
+    fn request(
+        &self,
+        connection: &Arc<dyn ConnectionHandle<ClientRole>>,
+        number: u64,
+        key: ReplyKey,
+    ) -> Box<dyn Any + Send> {
+        Box::new(self.0.upgrade().map(|shared| shared.source_of(connection, number, key)))
+    }
+
+    fn notification(
+        &self,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        number: u64,
+        related_call: Option<CallId>,
+    ) {
         if let Some(shared) = self.0.upgrade() {
-            let (connection, call) = related;
-            shared.observe(method, params, call.map(|call| (connection, call)));
+            shared.observe(method, params, number, related_call);
         }
     }
 
-    fn late_response(&self, connection: u64, call: CallId) {
+    fn response(&self, number: u64, call: CallId) {
         if let Some(shared) = self.0.upgrade() {
-            shared.calls.responded_late((connection, call));
+            shared.calls.responded((number, call));
         }
+    }
+
+    fn late_response(&self, number: u64, call: CallId) {
+        if let Some(shared) = self.0.upgrade() {
+            shared.calls.responded_late((number, call));
+        }
+    }
+}
+
+/// The call of a client that a request of a backend belongs to, as known when the request arrives.
+enum Source {
+    /// The call that has required this input (2026-07-28).
+    Input(ReplyKey),
+    /// The call on whose stream the request has arrived.
+    Stream(CallId),
+    /// One of these calls of a client.
+    Candidates(Candidates),
+    Unknown,
+}
+
+impl Shared {
+    /// Finds the call of a request that arrives now. The handler may begin later: then calls have ended that the
+    /// request may belong to, and others have begun.
+    fn source_of(&self, connection: &Arc<dyn ConnectionHandle<ClientRole>>, number: u64, key: ReplyKey) -> Source {
+        let (is_input, related) = connection.read(|conn| (conn.input_request(key).is_some(), conn.related_call(key)));
+        let source = match related {
+            _ if is_input => return Source::Input(key),
+            // The call may have ended. Then the request belongs to no other.
+            Some(call) => Source::Stream(call),
+            // The request may belong to a cancelled call, also if another call of its client is in flight.
+            None => self.calls.candidates(number).map_or(Source::Unknown, Source::Candidates),
+        };
+        let is_certain = matches!(source, Source::Stream(call) if self.calls.get((number, call)).is_some());
+        if !is_certain {
+            self.calls.may_continue(number, connection.update(|_, now| now) + self.limits.grace_period);
+        }
+        source
     }
 }
 
@@ -98,59 +155,54 @@ async fn ask<R: DeserializeOwned>(
 ) -> Result<R, Failure> {
     let unknown = || Failure::rpc(ErrorObject::internal("No call of a client is in flight that this could belong to"));
     let shared = shared.upgrade().ok_or_else(unknown)?;
-    let origin = match backend.in_flight.origin {
-        RequestOrigin::Request(key) => backend.connection.read(|conn| conn.input_request(key)),
-        RequestOrigin::Task(_) => None,
-    };
-    let related = match (&origin, &backend.in_flight.origin) {
-        (None, RequestOrigin::Request(key)) => backend.connection.read(|conn| conn.related_call(*key)),
-        _ => None,
-    };
-    let connection = backend.shared.calls.number();
-    // A request that names no call may belong to a cancelled one, also if another call of its client is in flight.
-    let is_certain = origin.is_some() || related.is_some();
-    // Calls that begin later are not those that it belongs to.
-    let mut callers = if is_certain { Callers::default() } else { shared.calls.callers() };
-    let entry = match &origin {
-        Some(origin) => shared.calls.get((connection, origin.call)),
-        None if is_certain => shared.calls.of_message(related.map(|call| (connection, call))),
-        None => callers.sole(),
-    };
-    if entry.is_none() || !is_certain {
-        shared.calls.may_continue(connection, backend.connection.update(|_, now| now) + shared.limits.grace_period);
+    let mut source = backend.in_flight.role.take_arrival::<Option<Source>>().flatten().unwrap_or(Source::Unknown);
+    let (connection, mut input) = (backend.shared.calls.number(), None);
+    let mut entry = match &mut source {
+        Source::Input(key) => {
+            let origin = backend.connection.read(|conn| conn.input_request(*key)).ok_or_else(unknown)?;
+            let entry = shared.calls.get((connection, origin.call));
+            input = Some(origin);
+            entry
+        }
+        Source::Stream(call) => shared.calls.get((connection, *call)),
+        Source::Candidates(candidates) => shared.calls.next_candidate(candidates),
+        Source::Unknown => None,
     }
-    let mut entry = entry.ok_or_else(unknown)?;
-    let is_input = origin.is_some();
-    let call = entry.clone();
-    let (name, open) = origin.map_or((None, 1), |origin| (Some(origin.name), origin.open));
+    .ok_or_else(unknown)?;
+    let refused = input.is_some().then(|| entry.clone());
+    let (name, open) = input.map_or((None, 1), |origin| (Some(origin.name), origin.open));
     let method = method_of(&question);
     let question = shared.own_page(question, &entry);
     let answer = loop {
         let front = entry.context();
         // A client without a session gets the question in the result of its request.
         let in_rounds = front.in_flight.role.task.get().is_none() && front.in_flight.role.rounds.get().is_some();
-        if !in_rounds {
-            drop(entry);
-            let pending = front.request_named(name.unwrap_or_else(|| "question".into()), question);
-            break select_biased(async { pending.await.map(|(_, answer)| answer) }, backend.cancelled()).await;
-        }
-        let answer = entry.ask(name.clone(), open, question.clone());
-        let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")))?;
-        let asked = OpenQuestion { answer, entry };
-        match select_biased(asked.answer.wait(), backend.cancelled()).await {
-            Ok(Some(answer)) => break Ok(answer),
-            // The call has ended, and the question may be that of another call of the client.
-            Ok(None) if !is_certain => {
-                shared.calls.retain_in_flight(&mut callers);
-                entry = callers.sole().ok_or_else(unknown)?;
+        if in_rounds {
+            let answer = entry.ask(name.clone(), open, question.clone());
+            let answer = answer.ok_or_else(|| Failure::rpc(ErrorObject::internal("Too many questions about one call")));
+            let asked = OpenQuestion { answer: answer?, entry };
+            match select_biased(asked.answer.wait(), backend.cancelled()).await {
+                Ok(Some(answer)) => break answer,
+                Ok(None) => {}
+                Err(_) => break Err(CallError::Cancelled),
             }
-            Ok(None) => return Err(unknown()),
-            Err(cause) => break Err(cause),
+        } else {
+            drop(entry);
+            let name = name.clone().unwrap_or_else(|| "question".into());
+            let pending = front.request_named(name, question.clone());
+            match select_biased(pending, backend.cancelled()).await {
+                Ok(Err(CallError::Cancelled | CallError::Send(SendError::Answered))) => {}
+                Ok(answer) => break answer.map(|(_, answer)| answer),
+                Err(_) => break Err(CallError::Cancelled),
+            }
         }
+        // The call has ended, and the question may be that of another call of the client.
+        let Source::Candidates(candidates) = &mut source else { return Err(unknown()) };
+        entry = shared.calls.next_candidate(candidates).ok_or_else(unknown)?;
     };
-    let answer = answer.unwrap_or(Err(CallError::Cancelled)).map_err(|error| refusal(error, method));
     let answer = answer.map_err(|error| {
-        if is_input {
+        let error = refusal(error, method);
+        if let Some(call) = refused {
             call.refuse(&error);
         }
         Failure::rpc(error)
@@ -209,7 +261,7 @@ impl Shared {
         };
         let own = format!("{}:{id}", self.name);
         let client = ClientKey::of(&context.connection, context.shared.calls.number());
-        let page = OpenPage { id: std::mem::replace(id, own), client, peer: context.peer() };
+        let page = OpenPage { id: std::mem::replace(id, own), client, calls: context.shared.calls.clone() };
         let removed = {
             let mut pages = lock(&self.pages);
             let is_full = pages.len() >= OPEN_PAGES;
@@ -239,9 +291,42 @@ impl Shared {
             let at = pages.iter().position(|page| page.id == id);
             at.and_then(|at| pages.remove(at))
         };
-        if let Some(OpenPage { id, peer, .. }) = found {
+        if let Some(OpenPage { id, calls, .. }) = found
+            && let Some(connection) = calls.connection()
+        {
             // A client of another revision is not notified.
-            let _ = peer.elicitation_complete(&format!("{}:{id}", self.name));
+            let _ = Peer::new(connection, calls).elicitation_complete(&format!("{}:{id}", self.name));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        proxy::limits::ProxyLimits,
+        server::{service::Service, tool::Tool},
+        testing::TestClient,
+        util::prefix::Prefix,
+    };
+
+    #[test]
+    fn open_pages_do_not_keep_connections() {
+        let (sent, got) = std::sync::mpsc::channel();
+        let keep = Tool::new("keep", move |context: Context| sent.send(context).map_or("ended", |()| "kept"));
+        let service = Service::builder("test", "1.0.0").tool(keep).build().expect("a service");
+        let client = TestClient::new(&service);
+        client.call_tool("keep", ()).expect("a result");
+        let context = got.recv().expect("a context");
+        let prefix = Prefix::parse("back").expect("a prefix");
+        let shared = Shared::new("back".into(), prefix, ProxyLimits::default(), &service);
+        let mut page = ElicitUrlParams::new("Open it", "https://example.com");
+        page.elicitation_id = Some("1".into());
+        shared.own_id(&mut page, &context);
+        let connection = Arc::downgrade(&context.connection);
+        drop((client, context));
+        assert_eq!((connection.strong_count(), lock(&shared.pages).len()), (0, 1));
+        shared.page_completed("1");
+        assert_eq!(lock(&shared.pages).len(), 0);
     }
 }

@@ -9,6 +9,7 @@ use std::{
 use mcp_proto::{
     connection::ClientRole,
     protocol::{Era, Method, MethodName},
+    rpc::CallId,
     schema::{ElicitationCompleteParams, EmptyResult, LogMessageParams, LoggingLevel, ResourceUpdatedParams},
     wire::RawJson,
 };
@@ -16,7 +17,6 @@ use mcp_proto::{
 use super::{
     call_table::CallTable,
     error::{BackendError, BackendFault},
-    late_calls::CallKey,
     limits::ProxyLimits,
     questions::{self, OpenPage},
     watches::Watches,
@@ -132,7 +132,13 @@ impl Shared {
 
     /// Handles a notification of the backend when it arrives, so that messages about a call reach the client before its
     /// result. It does not wait: a message for which a client has no room is dropped.
-    pub(super) fn observe(&self, method: &MethodName<'_>, params: Option<&RawJson<'_>>, related: Option<CallKey>) {
+    pub(super) fn observe(
+        &self,
+        method: &MethodName<'_>,
+        params: Option<&RawJson<'_>>,
+        connection: u64,
+        related: Option<CallId>,
+    ) {
         match (method.known(), params) {
             (Some(Method::ToolsListChanged), _) => self.list(&[Kind::Tool]),
             (Some(Method::PromptsListChanged), _) => self.list(&[Kind::Prompt]),
@@ -144,7 +150,7 @@ impl Shared {
             }
             (Some(Method::LogMessage), Some(params)) => {
                 if let Ok(message) = params.decode() {
-                    self.log(&message, related);
+                    self.log(&message, connection, related);
                 }
             }
             (Some(Method::ElicitationComplete), Some(params)) => {
@@ -177,13 +183,16 @@ impl Shared {
 
     /// Passes a log message to the client of the call on whose stream it has arrived. Otherwise it passes the message
     /// to the client of all calls in flight, or to the only client if there is no call. With several clients the
-    /// message is dropped, because it may belong to a call of any of them, also to one that has ended.
-    fn log(&self, message: &LogMessageParams, related: Option<CallKey>) {
-        if let Some(call) = related.and_then(|related| self.calls.get(related)) {
-            let _ = call.context().send_log(message);
+    /// message is dropped, because it may belong to a call of any of them, also to one that has ended. A message on the
+    /// stream of another request is dropped, because the request may be a call that has ended.
+    fn log(&self, message: &LogMessageParams, connection: u64, related: Option<CallId>) {
+        if let Some(related) = related {
+            if let Some(call) = self.calls.get((connection, related)) {
+                let _ = call.context().send_log(message);
+            }
             return;
         }
-        let callers = self.calls.callers();
+        let callers = self.calls.callers(connection);
         if let Some(call) = callers.sole() {
             // It may belong to any call of the client that has requested this level.
             let wants = |context: &Context| context.info().log_level.as_ref().is_some_and(|it| message.level >= *it);

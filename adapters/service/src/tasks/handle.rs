@@ -3,7 +3,7 @@
 use std::{fmt, marker::PhantomData, sync::Arc, time::Duration};
 
 use mcp_proto::{
-    connection::{RequestOptions, SendError},
+    connection::{Connection, RequestOptions, SendError},
     protocol::Method,
     rpc::CallId,
     schema::{
@@ -96,13 +96,20 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
     /// # Errors
     /// If the request is not allowed now. It was not sent then.
     pub fn result(&self) -> Result<Pending<T>, SendError> {
+        self.result_with(|_| ())
+    }
+
+    /// Sends a request as [`result`](Self::result) does. `began` gets its id under the lock of the connection, before
+    /// any message about the request can arrive.
+    pub(crate) fn result_with(&self, began: impl FnOnce(CallId)) -> Result<Pending<T>, SendError> {
         let kept = self.task.ttl.map(Duration::from_millis);
         let usual = RequestOptions::default();
         let total_timeout = kept.or(usual.total_timeout);
         if self.peer.is_modern() {
             let options = self.peer.options().unwrap_or(RequestOptions { total_timeout, ..usual });
             let id = self.id().to_owned();
-            let follow = move |conn: &mut _, now, options| E::follow_task(conn, now, &id, options);
+            let follow =
+                move |conn: &mut _, now, options| E::follow_task(conn, now, &id, options).inspect(|call| began(*call));
             return self.peer.with_options(options).call((Method::ExtGetTask.as_str(), false), follow, decode);
         }
         let options = self.peer.options().unwrap_or(RequestOptions {
@@ -111,7 +118,11 @@ impl<T: DeserializeOwned + 'static, E: Role> TaskHandle<T, E> {
             progress: false,
             ..usual
         });
-        let pending = self.peer.with_options(options).request(&GetTaskPayloadParams::new(self.id()))?;
+        let params = GetTaskPayloadParams::new(self.id());
+        let request =
+            |conn: &mut Connection<E>, now, options| conn.request(now, &params, options).inspect(|call| began(*call));
+        let method = Method::GetTaskResult.as_str();
+        let pending = self.peer.with_options(options).call((method, false), request, decode)?;
         if let Some(call) = self.guard.call {
             self.peer.calls().redirect(call, pending.slot());
         }
@@ -164,11 +175,24 @@ impl<E: Role> Peer<E> {
         &self,
         params: &R,
     ) -> Result<Pending<ResultOrTask<R::Result, E>>, SendError> {
+        self.request_as_task_with(params, |_| ())
+    }
+
+    /// Sends a request as [`request_as_task`](Self::request_as_task) does. `began` gets its id under the lock of the
+    /// connection, before any message about the request can arrive.
+    pub(crate) fn request_as_task_with<R: Request<Result: 'static>>(
+        &self,
+        params: &R,
+        began: impl FnOnce(CallId),
+    ) -> Result<Pending<ResultOrTask<R::Result, E>>, SendError> {
         let carries_task = params.is_task();
         let (peer, calls) = (self.clone(), self.calls().clone());
         self.call(
             (R::METHOD.as_str(), carries_task),
-            |conn, now, options| conn.request(now, params, RequestOptions { follow_task: false, ..options }),
+            |conn, now, options| {
+                let options = RequestOptions { follow_task: false, ..options };
+                conn.request(now, params, options).inspect(|call| began(*call))
+            },
             move |call, result| {
                 let guard = FollowGuard { calls, call: Some(call) };
                 let begun = read(&result, carries_task, peer.is_modern());

@@ -383,6 +383,14 @@ impl TestClient {
         }
     }
 
+    /// Sends a line of the server on the stream of a request, as a session over Streamable HTTP does.
+    #[cfg(test)]
+    pub(crate) fn send_server_line_on(&self, call: mcp_proto::rpc::CallId, line: &str) {
+        let arrival = Arrival { related_call: Some(call), ..Arrival::default() };
+        self.client.input(line.as_bytes(), Some(arrival));
+        self.settle();
+    }
+
     fn due(&self) -> Option<mcp_proto::rpc::Timestamp> {
         self.client.due().into_iter().chain(self.server.due()).min()
     }

@@ -1,6 +1,8 @@
 //! A service in front of other servers, with clients and servers of both eras.
 
 mod access;
+mod arrival;
+mod asking;
 mod faults;
 mod pages;
 mod passing;

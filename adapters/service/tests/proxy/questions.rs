@@ -1,75 +1,25 @@
 //! Requests of backends reach the client whose call they belong to, and no other.
 
 use std::{
-    future::poll_fn,
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
-    },
-    task::{self, Poll, Waker},
+    sync::{Arc, atomic::Ordering},
     time::Duration,
 };
 
 use mcp_proto::{
     connection::Principal,
     protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
-    schema::{
-        CreateMessageParams, CreateMessageResult, ElicitFormParams, ElicitResult, ElicitSchema, ElicitValue, Map, Role,
-        Root, SamplingContent,
-    },
+    schema::ElicitResult,
 };
 use mcp_service::{
-    CallError, Context, Failure, Host, Roots, Service, Tool,
+    CallError, Host,
     proxy::{Backend, ProxyLimits},
     testing::TestClient,
 };
 
-use crate::world::{ERAS, World};
-
-fn form() -> ElicitSchema {
-    serde_json::from_str(r#"{"type":"object","properties":{"name":{"type":"string"}},"required":["name"]}"#)
-        .expect("a form")
-}
-
-/// A client whose user is called so.
-fn host(user: &str) -> Host {
-    let user = user.to_owned();
-    let roots = Roots::new([Root::new(format!("file:///home/{user}"))]).expect("roots");
-    let model = user.clone();
-    Host::builder(user.clone(), "1.0.0")
-        .roots(&roots)
-        .elicitation(move |_: ElicitFormParams, _| {
-            Ok::<_, Failure>(ElicitResult::accept(Map::from_iter([("name".to_owned(), ElicitValue::from(&*user))])))
-        })
-        .sampling(move |_: CreateMessageParams, _| {
-            let poem = SamplingContent::text(format!("a poem by {model}"));
-            Ok::<_, Failure>(CreateMessageResult::new(Role::Assistant, poem, "model"))
-        })
-        .build()
-}
-
-/// A server that asks, and counts how often its handler was called.
-fn server(calls: &Arc<AtomicUsize>) -> Service {
-    let calls = calls.clone();
-    Service::builder("back", "1.0.0")
-        .tool(Tool::new_async("greet", move |context: Context| {
-            let calls = calls.clone();
-            async move {
-                calls.fetch_add(1, Ordering::SeqCst);
-                let name = context.elicit("Who?", form()).await?;
-                let name = format!("{:?}", name.content.and_then(|content| content.get("name").cloned()));
-                let poem = context.sample_text("a poem", 10).await?;
-                let again = context.elicit("Who else?", form()).await?.action;
-                let roots = context.roots().await?;
-                Ok::<_, Failure>(format!("{name}, {poem}, {again}, {}", roots[0].uri))
-            }
-        }))
-        .tool(Tool::new_async("wait", async |context: Context| {
-            context.cancelled().await;
-        }))
-        .build()
-        .expect("a service")
-}
+use crate::{
+    asking::{host, send_question, server},
+    world::{ERAS, World},
+};
 
 #[test]
 fn questions_reach_the_client_of_the_call_in_all_eras() {
@@ -130,131 +80,6 @@ fn a_question_that_may_be_for_another_client_is_refused() {
     assert!(!result.is_error(), "{result:?}");
     drop(own);
     world.settle();
-}
-
-/// A gate that a handler waits at.
-#[derive(Default)]
-struct Gate(Mutex<(bool, Option<Waker>)>);
-
-impl Gate {
-    fn open(&self) {
-        let mut state = self.0.lock().expect("no panic");
-        state.0 = true;
-        state.1.take().into_iter().for_each(Waker::wake);
-    }
-
-    async fn pass(&self) {
-        let is_open = |cx: &mut task::Context<'_>| {
-            let mut state = self.0.lock().expect("no panic");
-            state.1 = Some(cx.waker().clone());
-            if state.0 { Poll::Ready(()) } else { Poll::Pending }
-        };
-        poll_fn(is_open).await;
-    }
-}
-
-/// A client whose user responds to a form after the gate is open.
-fn gated(user: &'static str, gate: &Arc<Gate>) -> Host {
-    let gate = gate.clone();
-    let host = Host::builder(user, "1.0.0").elicitation_async(move |_, _| {
-        let gate = gate.clone();
-        async move {
-            gate.pass().await;
-            let content = Map::from_iter([("name".to_owned(), ElicitValue::from(user))]);
-            Ok::<_, Failure>(ElicitResult::accept(content))
-        }
-    });
-    host.build()
-}
-
-/// Returns the id of the first request in a transcript.
-fn first_id(transcript: &str) -> String {
-    let id = transcript.split(r#""id":"#).nth(1).and_then(|rest| rest.split([',', '}']).next());
-    id.expect("a request").to_owned()
-}
-
-/// Sends a question of a backend that names no call.
-fn send_question(world: &mut World, id: &str, message: &str) {
-    let form = r#"{"type":"object","properties":{"name":{"type":"string"}}}"#;
-    let params = format!(r#"{{"message":"{message}","requestedSchema":{form}}}"#);
-    let line = format!(r#"{{"jsonrpc":"2.0","id":"{id}","method":"elicitation/create","params":{params}}}"#);
-    world.back(0).send_server_line(&line);
-}
-
-fn send_result(world: &mut World, id: &str) {
-    world.back(0).send_server_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"content":[]}}}}"#));
-}
-
-/// A session does not say to which call a question belongs. So it may be that of another call of the client.
-#[test]
-fn a_question_outlives_the_call_that_it_is_sent_with() {
-    for (is_asked, has_other) in [(false, true), (true, true), (false, false), (true, false)] {
-        let mut world = World::new();
-        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
-        let gate = Arc::new(Gate::default());
-        let ada = world.client(&gated("ada", &gate), V2026_07_28);
-        let other = has_other.then(|| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
-        world.settle();
-        world.back(0).take_transcript();
-        let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
-        world.settle();
-        let id = first_id(&world.back(0).take_transcript().to_string());
-        send_question(&mut world, "q", "Who?");
-        if is_asked {
-            world.settle();
-        }
-        send_result(&mut world, &id);
-        gate.open();
-        world.wait(call).expect("a result");
-        world.settle();
-        let transcript = world.back(0).transcript().to_string();
-        let has_answer = transcript.contains(r#""result":{"action":"accept""#);
-        let is_refused = transcript.contains("No call of a client is in flight");
-        // An answer that is there counts. Without another call, the question is refused.
-        let expected = (is_asked || has_other, !is_asked && !has_other);
-        assert_eq!((has_answer, is_refused), expected, "asked: {is_asked}, another: {has_other}: {transcript}");
-        drop(other);
-        world.settle();
-    }
-}
-
-/// The second question arrives while the client responds to the first one, and waits for the next round.
-#[test]
-fn a_question_does_not_move_to_a_call_that_began_later() {
-    for has_other in [false, true] {
-        let mut world = World::new();
-        world.serve(Backend::builder("back"), &server(&Arc::default()), V2025_11_25);
-        let gate = Arc::new(Gate::default());
-        let ada = world.client(&gated("ada", &gate), V2026_07_28);
-        let bob = world.client(&host("bob"), V2026_07_28);
-        let other = has_other.then(|| world.peer(ada).call_tool("back__wait", ()).expect("allowed"));
-        world.settle();
-        world.back(0).take_transcript();
-        let call = world.peer(ada).call_tool("back__wait", ()).expect("allowed");
-        world.settle();
-        let id = first_id(&world.back(0).take_transcript().to_string());
-        for question in ["q1", "q2"] {
-            send_question(&mut world, question, &format!("{question} of ada"));
-            world.settle();
-        }
-        let later = world.peer(bob).call_tool("back__wait", ()).expect("allowed");
-        world.settle();
-        send_result(&mut world, &id);
-        world.settle();
-        gate.open();
-        world.wait(call).expect("a result");
-        world.settle();
-        let transcript = world.clients[bob].transcript().to_string();
-        assert!(!transcript.contains("of ada"), "{transcript}");
-        let transcript = world.back(0).transcript().to_string();
-        let answer = |id: &str| format!(r#""id":"{id}","result":{{"action":"accept","content":{{"name":"ada"}}}}"#);
-        assert!(transcript.contains(&answer("q1")), "{transcript}");
-        // Another call of the client that was in flight gets the question.
-        assert_eq!(transcript.contains(&answer("q2")), has_other, "{transcript}");
-        assert_eq!(transcript.contains("No call of a client is in flight"), !has_other, "{transcript}");
-        drop((other, later));
-        world.settle();
-    }
 }
 
 fn send_log(world: &mut World, data: &str) {

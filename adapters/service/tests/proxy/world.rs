@@ -127,6 +127,12 @@ impl World {
         self.servers.len() - 1
     }
 
+    /// Ends the code that runs the backends. Their connections stay open.
+    pub(crate) fn stop(&mut self) {
+        self.runs.clear();
+        self.settle();
+    }
+
     /// Prepares a new connection to a backend.
     pub(crate) fn connect(&mut self, number: usize, service: &Service, version: ProtocolVersion) {
         let server = &mut self.servers[number];

@@ -1,180 +1,28 @@
 //! The requests of clients that are in flight at a backend.
 
+mod call_entry;
+
 use std::{
     any::Any,
     collections::{BTreeMap, BTreeSet, HashMap},
-    sync::{
-        Arc, Mutex, OnceLock,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex},
     time::Duration,
 };
 
 use mcp_proto::{
     connection::ClientRole,
-    protocol::Method,
+    protocol::{Era, Method},
     rpc::{CallId, Timestamp},
-    schema::InputRequest,
-    wire::{ErrorObject, JsonObject},
 };
 
-use super::{
-    late_calls::{CallKey, Client, LateCalls},
-    one_result::OneResult,
-};
+pub(super) use self::call_entry::{Answer, CallEntry, Question};
+use super::late_calls::{CallKey, Client, LateCalls};
 use crate::{
-    inbound::context::Context,
-    outbound::{error::CallError, peer::Peer},
+    driver_api::connection_handle::ConnectionHandle,
+    outbound::peer::Peer,
     server::client_key::{ClientKey, has_share},
     util::{lock::lock, wait_queue::WaitQueue},
 };
-
-/// The most questions of one call that wait for the client at once.
-const MAX_WAITING: usize = 64;
-
-/// The most questions of one call.
-const MAX_NAMES: usize = 1024;
-
-/// The answer to a question, or `None` after the end of the call that the question was sent with.
-pub(super) type Answer = OneResult<Option<Result<JsonObject, CallError>>>;
-
-/// A question of a backend that waits for the client.
-pub(super) struct Question {
-    /// The name in the `input_required` result of this service.
-    pub(super) name: String,
-    pub(super) question: InputRequest,
-    pub(super) answer: Arc<Answer>,
-}
-
-/// A request of a client at a backend.
-pub(super) struct CallEntry {
-    /// The current request of the client: it sends another one with its input (2026-07-28).
-    context: Mutex<Context>,
-    questions: Mutex<Questions>,
-    /// Waits for questions.
-    waiters: WaitQueue,
-    /// The id under which the call waits for the client, once it is set.
-    id: OnceLock<String>,
-    /// The error with which an input request was refused (2026-07-28). It ends the call.
-    refused: OnceLock<ErrorObject>,
-    /// Whether the backend may send messages about the call: it has the request, and has not responded.
-    is_open: AtomicBool,
-}
-
-#[derive(Default)]
-struct Questions {
-    waiting: Vec<Question>,
-    /// The names of all questions so far.
-    names: BTreeSet<String>,
-    /// The number of questions of one round, which the client gets together.
-    expected: usize,
-    /// Whether the call has ended.
-    is_over: bool,
-}
-
-impl CallEntry {
-    pub(super) fn new(context: Context) -> Arc<Self> {
-        Arc::new(Self {
-            context: Mutex::new(context),
-            questions: Mutex::default(),
-            waiters: WaitQueue::default(),
-            id: OnceLock::new(),
-            refused: OnceLock::new(),
-            is_open: AtomicBool::new(false),
-        })
-    }
-
-    /// Records that an input request was refused. In 2026-07-28 there is no message for this.
-    pub(super) fn refuse(&self, error: &ErrorObject) {
-        self.refused.get_or_init(|| error.clone());
-    }
-
-    /// Returns whether this error is that of a refused input request.
-    pub(super) fn is_refusal(&self, error: &ErrorObject) -> bool {
-        self.refused.get() == Some(error)
-    }
-
-    /// Returns the id under which the call waits for the client. It is the same in every round.
-    pub(super) fn id(&self, new: impl FnOnce() -> Option<String>) -> Option<String> {
-        if let Some(id) = self.id.get() {
-            return Some(id.clone());
-        }
-        let new = new()?;
-        Some(self.id.get_or_init(|| new).clone())
-    }
-
-    /// Returns the context of the client's current request.
-    pub(super) fn context(&self) -> Context {
-        lock(&self.context).clone()
-    }
-
-    pub(super) fn set_context(&self, context: Context) {
-        let before = std::mem::replace(&mut *lock(&self.context), context);
-        drop(before);
-    }
-
-    /// Adds a question for the next round. `open` is the number of questions of the backend in this round.
-    pub(super) fn ask(&self, name: Option<String>, open: usize, question: InputRequest) -> Option<Arc<Answer>> {
-        let answer = Arc::new(Answer::default());
-        {
-            let mut questions = lock(&self.questions);
-            if questions.is_over {
-                answer.provide(None);
-                return Some(answer);
-            }
-            if questions.waiting.len() >= MAX_WAITING || questions.names.len() >= MAX_NAMES {
-                return None;
-            }
-            let wanted = name.unwrap_or_else(|| "question".into());
-            // A backend may use a name again in a later round, with another meaning.
-            let numbered = (2..).map(|number| format!("{wanted}-{number}"));
-            let name = std::iter::once(wanted.clone()).chain(numbered).find(|name| !questions.names.contains(name));
-            let name = name.unwrap_or(wanted);
-            questions.names.insert(name.clone());
-            questions.expected = open.max(1);
-            questions.waiting.push(Question { name, question, answer: answer.clone() });
-        }
-        self.waiters.notify_all();
-        Some(answer)
-    }
-
-    /// Waits until all questions of a round have arrived.
-    pub(super) async fn questions(&self) -> Vec<Question> {
-        let take = || {
-            let mut questions = lock(&self.questions);
-            questions.waiting.retain(|question| !question.answer.is_over());
-            let is_complete = !questions.waiting.is_empty() && questions.waiting.len() >= questions.expected;
-            is_complete.then(|| std::mem::take(&mut questions.waiting))
-        };
-        self.waiters.wait_for(take).await
-    }
-
-    /// Puts questions back that the client has not responded to yet.
-    pub(super) fn put_back(&self, mut open: Vec<Question>) {
-        let mut questions = lock(&self.questions);
-        open.append(&mut questions.waiting);
-        questions.expected = questions.expected.min(open.len()).max(1);
-        questions.waiting = open;
-    }
-
-    /// Ends the call. Its questions get no answers.
-    fn end(&self) {
-        let left = {
-            let mut questions = lock(&self.questions);
-            questions.is_over = true;
-            std::mem::take(&mut questions.waiting)
-        };
-        left.iter().for_each(|question| question.answer.provide(None));
-    }
-
-    /// Records that the backend has withdrawn a question.
-    pub(super) fn withdrawn(&self) {
-        let mut questions = lock(&self.questions);
-        questions.expected = questions.expected.saturating_sub(1).max(1);
-        drop(questions);
-        self.waiters.notify_all();
-    }
-}
 
 /// A call that waits for the next request of its client (2026-07-28).
 pub(super) struct WaitingCall {
@@ -190,10 +38,24 @@ pub(super) struct WaitingCall {
 
 /// A call in the order of the table.
 struct Row {
-    /// The connection, and the call once it has begun.
+    /// The number of the connection.
     connection: u64,
-    call: Option<CallId>,
+    handle: Arc<dyn ConnectionHandle<ClientRole>>,
+    call: CallId,
+    /// The request for the result of the task that the call has become (2025-11-25).
+    task_result: Option<CallId>,
+    is_task: bool,
     entry: Arc<CallEntry>,
+    /// The place in the order in which the table has found the calls to be sent. `None` while the request waits in the
+    /// outbox: no message of the backend belongs to it.
+    place: Option<u64>,
+}
+
+impl Row {
+    /// Returns whether a message of the backend may belong to the call.
+    fn is_candidate(&self) -> bool {
+        self.place.is_some() && self.entry.is_open()
+    }
 }
 
 /// The requests of clients that are in flight at a backend.
@@ -212,6 +74,7 @@ struct Table {
     /// The numbers of their rows.
     by_call: HashMap<CallKey, u64>,
     next: u64,
+    next_place: u64,
     waiting: BTreeMap<String, WaitingCall>,
     late: LateCalls,
     /// The number of permits, in total and of each client.
@@ -222,6 +85,18 @@ struct Table {
 }
 
 impl Table {
+    fn row_of(&self, call: CallKey) -> Option<&Row> {
+        self.rows.get(self.by_call.get(&call)?)
+    }
+
+    fn remove_row(&mut self, row: u64) -> Option<Row> {
+        let removed = self.rows.remove(&row)?;
+        for call in [Some(removed.call), removed.task_result].into_iter().flatten() {
+            self.by_call.remove(&(removed.connection, call));
+        }
+        Some(removed)
+    }
+
     fn remove_waiting(&mut self, id: &str) -> Option<WaitingCall> {
         let removed = self.waiting.remove(id)?;
         release(&mut self.waiting_by, &removed.permit.client);
@@ -229,13 +104,14 @@ impl Table {
     }
 }
 
-/// The calls to which a message of the backend may belong.
-#[derive(Default)]
+/// The calls to which a message of the backend may belong that names no call: those on the connection of the message.
 pub(super) struct Callers {
     /// The calls in flight, the oldest first.
     pub(super) calls: Vec<Arc<CallEntry>>,
     /// The clients of calls that have ended without a response. `None` stands for all clients.
     late: Vec<Option<Arc<Client>>>,
+    /// The calls so far have earlier places.
+    next_place: u64,
 }
 
 impl Callers {
@@ -256,6 +132,14 @@ impl Callers {
         let is_it = |late: &Option<Arc<Client>>| late.as_ref().is_some_and(|it| it.connection == connection);
         self.calls.is_empty() && self.late.iter().all(is_it)
     }
+}
+
+/// The calls of one client to which a message may belong: those that were in flight when it arrived, and all others
+/// were not.
+pub(super) struct Candidates {
+    connection: u64,
+    /// They have earlier places.
+    before: u64,
 }
 
 /// A permit for a request in flight.
@@ -286,10 +170,9 @@ fn held_by(held: &BTreeMap<ClientKey, usize>, client: &ClientKey) -> usize {
     held.get(client).copied().unwrap_or(0)
 }
 
-/// A guard of the entry of a call. Dropping it removes the entry.
+/// A guard of a call. Dropping it removes the call.
 pub(super) struct Registered {
     table: Arc<CallTable>,
-    row: u64,
     entry: Arc<CallEntry>,
     peer: Peer<ClientRole>,
     /// The time in which the backend may send messages about the call after it has ended without a response.
@@ -297,20 +180,15 @@ pub(super) struct Registered {
 }
 
 impl Registered {
-    /// Records that the request was sent.
-    pub(super) fn sent(&self) {
-        self.entry.is_open.store(true, Ordering::Relaxed);
-    }
-
     /// Records that the backend has responded.
     pub(super) fn responded(&self) {
-        self.entry.is_open.store(false, Ordering::Relaxed);
+        self.entry.set_open(false);
     }
 }
 
 impl Drop for Registered {
     fn drop(&mut self) {
-        let is_late = self.entry.is_open.load(Ordering::Relaxed) && self.peer.close_reason().is_none();
+        let is_late = self.entry.is_open() && self.peer.close_reason().is_none();
         // The locks of the connections are taken without that of the table.
         let late = is_late.then(|| {
             let now = self.peer.connection().update(|_, now| now);
@@ -318,14 +196,15 @@ impl Drop for Registered {
         });
         let removed = {
             let mut table = lock(&self.table.table);
-            let removed = table.rows.remove(&self.row);
-            let call = removed.as_ref().and_then(|row| row.call);
-            if let Some(Row { connection, call: Some(call), .. }) = &removed {
-                table.by_call.remove(&(*connection, *call));
+            let removed = self.entry.row.get().and_then(|row| table.remove_row(*row));
+            // The response to a task does not end the work on it.
+            let call = removed.as_ref().filter(|row| !row.is_task).map(|row| row.call);
+            // Under one lock, so that the call is always in flight or late. The response may have arrived in between.
+            let late = late.filter(|_| self.entry.is_open());
+            if let Some((client, until)) = late {
+                table.late.add(client, call, &self.peer, until);
             }
-            // Under one lock, so that the call is always in flight or late.
-            let former = late.map(|(client, until)| table.late.add(client, call, &self.peer, until));
-            (removed, former)
+            removed
         };
         drop(removed);
         // After the call is no longer in flight, so that its questions are not sent with it again.
@@ -350,57 +229,120 @@ impl CallTable {
         lock(&self.table).taken
     }
 
-    /// Adds a call that is about to be sent over this connection. If it ends without a response, the backend may send
-    /// messages about it for `late_time`.
-    pub(super) fn insert(
+    /// Prepares a call that is about to be sent over this connection. It is in flight once it has
+    /// [begun](Self::began). If it ends without a response, the backend may send messages about it for `late_time`.
+    pub(super) fn register(
         self: &Arc<Self>,
         peer: &Peer<ClientRole>,
         entry: &Arc<CallEntry>,
         late_time: Duration,
     ) -> Registered {
-        let connection = peer.calls().number();
-        let mut table = lock(&self.table);
-        let row = table.next;
-        table.next += 1;
-        table.rows.insert(row, Row { connection, call: None, entry: entry.clone() });
-        let (table, entry, peer) = (self.clone(), entry.clone(), peer.clone());
-        Registered { table, row, entry, peer, late_time }
+        Registered { table: self.clone(), entry: entry.clone(), peer: peer.clone(), late_time }
     }
 
-    /// Records the id of a call. The caller holds the lock of the connection, so no message about the call can have
-    /// arrived.
-    pub(super) fn began(&self, registered: &Registered, call: CallId) {
+    /// Records that a request has begun: that of a call, or the one for the result of its task. The caller holds the
+    /// lock of the connection, so no message about the request can have arrived.
+    pub(super) fn began(&self, peer: &Peer<ClientRole>, entry: &Arc<CallEntry>, call: CallId, is_task: bool) {
+        let connection = peer.calls().number();
         let table = &mut *lock(&self.table);
-        if let Some(row) = table.rows.get_mut(&registered.row) {
-            row.call = Some(call);
-            table.by_call.insert((row.connection, call), registered.row);
+        let row = match entry.row.get() {
+            Some(row) => {
+                let Some(known) = table.rows.get_mut(row) else { return };
+                known.task_result = Some(call);
+                *row
+            }
+            None => {
+                let row = table.next;
+                table.next += 1;
+                let (handle, entry_of_row) = (peer.connection().clone(), entry.clone());
+                let (task_result, place) = (None, None);
+                let new = Row { connection, handle, call, task_result, is_task, entry: entry_of_row, place };
+                table.rows.insert(row, new);
+                entry.set_open(true);
+                *entry.row.get_or_init(|| row)
+            }
+        };
+        table.by_call.insert((connection, call), row);
+    }
+
+    /// Returns the call with a request on whose stream a message has arrived.
+    pub(super) fn get(&self, call: CallKey) -> Option<Arc<CallEntry>> {
+        lock(&self.table).row_of(call).map(|row| row.entry.clone())
+    }
+
+    /// Returns all calls to which a message of the backend may belong that arrives on this connection and names no
+    /// call.
+    pub(super) fn callers(&self, connection: u64) -> Callers {
+        self.expire();
+        self.place_sent(connection);
+        let table = lock(&self.table);
+        let calls = table.rows.values().filter(|row| row.connection == connection && row.is_candidate());
+        let calls = calls.map(|row| row.entry.clone()).collect();
+        Callers { calls, late: table.late.clients(connection).collect(), next_place: table.next_place }
+    }
+
+    /// Gives places to the calls on a connection whose requests have left the outbox.
+    fn place_sent(&self, connection: u64) {
+        let is_unplaced = |row: &&mut Row| row.connection == connection && row.place.is_none();
+        let handle = {
+            let table = &mut *lock(&self.table);
+            table.rows.values_mut().find(is_unplaced).map(|row| row.handle.clone())
+        };
+        let Some(handle) = handle else { return };
+        // The lock of the connection is taken before that of the table.
+        let (unsent, next): (BTreeSet<_>, _) = handle.read(|conn| {
+            // A call without a session (2026-07-28) may wait between two requests.
+            let has_session = conn.version().is_some_and(|version| version.era() == Era::Legacy);
+            let unsent = conn.calls().filter(|call| has_session && !call.sent).map(|call| call.call).collect();
+            // Calls that begin after this may wait in the outbox, too.
+            (unsent, lock(&self.table).next)
+        });
+        let table = &mut *lock(&self.table);
+        for row in table.rows.range_mut(..next).map(|(_, row)| row).filter(is_unplaced) {
+            if !unsent.contains(&row.call) {
+                row.place = Some(table.next_place);
+                table.next_place += 1;
+            }
         }
     }
 
-    pub(super) fn get(&self, call: CallKey) -> Option<Arc<CallEntry>> {
-        let table = lock(&self.table);
-        table.rows.get(table.by_call.get(&call)?).map(|row| row.entry.clone())
+    /// Returns the calls to which a request may belong that arrives on this connection now and names no call, if all
+    /// calls are those of one client.
+    pub(super) fn candidates(&self, connection: u64) -> Option<Candidates> {
+        let callers = self.callers(connection);
+        callers.sole().map(|_| Candidates { connection, before: callers.next_place })
     }
 
-    /// Returns all calls to which a message of the backend may belong.
-    pub(super) fn callers(&self) -> Callers {
-        self.expire();
+    /// Takes the latest of the calls that is still in flight.
+    pub(super) fn next_candidate(&self, candidates: &mut Candidates) -> Option<Arc<CallEntry>> {
         let table = lock(&self.table);
-        let calls = table.rows.values().map(|row| row.entry.clone()).collect();
-        Callers { calls, late: table.late.clients().collect() }
+        let on = table.rows.values().filter(|row| row.connection == candidates.connection && row.is_candidate());
+        let earlier = on.filter(|row| row.place < Some(candidates.before));
+        let latest = earlier.max_by_key(|row| row.place)?;
+        candidates.before = latest.place?;
+        Some(latest.entry.clone())
+    }
+
+    /// Records that the backend has responded to a request. It sends no more messages about the call, unless the call
+    /// has become a task: then the result of the task ends it.
+    pub(super) fn responded(&self, call: CallKey) {
+        let table = lock(&self.table);
+        if let Some(row) = table.row_of(call).filter(|row| !row.is_task || row.task_result == Some(call.1)) {
+            row.entry.set_open(false);
+        }
     }
 
     /// Records that the backend has responded to a call that had ended before. It sends no more messages about the
     /// call.
-    pub(super) fn responded_late(&self, (connection, call): CallKey) {
+    pub(super) fn responded_late(&self, call: CallKey) {
         let removed = {
             let table = &mut *lock(&self.table);
-            if let Some(row) = table.by_call.get(&(connection, call)).and_then(|row| table.rows.get(row)) {
+            if let Some(row) = table.row_of(call) {
                 // The call was cancelled, and becomes a late call next.
-                row.entry.is_open.store(false, Ordering::Relaxed);
+                row.entry.set_open(false);
                 return;
             }
-            table.late.responded((connection, call))
+            table.late.responded(call)
         };
         drop(removed);
     }
@@ -423,23 +365,6 @@ impl CallTable {
         lock(&self.table).late.extend(connection, until);
     }
 
-    /// Removes the calls that are no longer in flight. Calls that have begun in the meantime are not added.
-    pub(super) fn retain_in_flight(&self, callers: &mut Callers) {
-        let removed: Vec<_> = {
-            let table = lock(&self.table);
-            // A client may have thousands of calls in flight.
-            let in_flight: BTreeSet<_> = table.rows.values().map(|row| Arc::as_ptr(&row.entry)).collect();
-            callers.calls.extract_if(.., |call| !in_flight.contains(&Arc::as_ptr(call))).collect()
-        };
-        drop(removed);
-    }
-
-    /// Returns the call to which a message belongs: the call on whose stream it has arrived, or else the latest one, if
-    /// all calls are those of one client.
-    pub(super) fn of_message(&self, related: Option<CallKey>) -> Option<Arc<CallEntry>> {
-        related.and_then(|related| self.get(related)).or_else(|| self.callers().sole())
-    }
-
     /// Stores a call until its client sends its next request. Returns the call if `max` calls are stored, or the client
     /// has its share of them.
     pub(super) fn keep(&self, id: String, call: WaitingCall, max: usize) -> Option<WaitingCall> {
@@ -457,6 +382,17 @@ impl CallTable {
         let table = &mut *lock(&self.table);
         table.waiting.get(id).filter(|call| is_it(call))?;
         table.remove_waiting(id)
+    }
+
+    /// Drops the calls on a connection that wait for their clients, which cancels them.
+    pub(super) fn abandon(&self, connection: u64) {
+        let abandoned: Vec<_> = {
+            let table = &mut *lock(&self.table);
+            let on = table.waiting.iter().filter(|(_, call)| call.peer.calls().number() == connection);
+            let ids: Vec<_> = on.map(|(id, _)| id.clone()).collect();
+            ids.iter().filter_map(|id| table.remove_waiting(id)).collect()
+        };
+        drop(abandoned);
     }
 
     /// Returns the time at which the next call on a connection [expires](Self::expire).

@@ -4,16 +4,23 @@ use std::{
     task::{Context as TaskContext, Poll, Waker},
 };
 
-use mcp_proto::connection::Connection;
+use mcp_proto::{
+    connection::{CloseReason, Connection},
+    protocol::ProtocolVersion,
+    schema::{CallToolResult, InputRequest},
+    wire::ErrorObject,
+};
 
 use super::*;
 use crate::{
-    driver_api::{connection_handle::ConnectionHandle, waiters::Waiters},
+    driver_api::waiters::Waiters,
+    inbound::context::Context,
+    outbound::pending::Pending,
     server::{service::Service, tool::Tool},
     testing::TestClient,
 };
 
-/// Returns a client, and the context of a request that it has sent.
+/// Returns a client with a session, and the context of a request that it has sent.
 fn request() -> (TestClient, Context) {
     let (sent, got) = std::sync::mpsc::channel();
     let keep = Tool::new("keep", move |context: Context| {
@@ -21,7 +28,7 @@ fn request() -> (TestClient, Context) {
         "kept"
     });
     let service = Service::builder("test", "1.0.0").tool(keep).build().expect("a service");
-    let client = TestClient::new(&service);
+    let client = TestClient::of(&service).version(ProtocolVersion::V2025_11_25).connect();
     client.call_tool("keep", ()).expect("a result");
     (client, got.recv().expect("a context"))
 }
@@ -174,31 +181,124 @@ fn waiting_calls_are_counted_for_each_client() {
     assert!(lock(&table.table).waiting_by.is_empty());
 }
 
+/// A call of a client, on a connection to a backend.
+struct Sent {
+    /// Dropping it cancels the call.
+    pending: Pending<CallToolResult>,
+    entry: Arc<CallEntry>,
+    registered: Registered,
+}
+
+/// Sends a call, which waits in the outbox until the connection is settled.
+fn send(table: &Arc<CallTable>, peer: &Peer<ClientRole>, context: &Context, is_task: bool) -> Sent {
+    let entry = CallEntry::new(context.clone());
+    let registered = table.register(peer, &entry, Duration::from_secs(60));
+    let pending = peer.call_tool("keep", ()).expect("it is sent");
+    table.began(peer, &entry, pending.id(), is_task);
+    Sent { pending, entry, registered }
+}
+
+fn is(found: Option<Arc<CallEntry>>, expected: &Sent) -> bool {
+    found.is_some_and(|found| Arc::ptr_eq(&found, &expected.entry))
+}
+
 #[test]
-fn messages_belong_to_their_call_or_the_latest() {
-    let (client, context) = request();
+fn call_in_the_outbox_is_not_in_flight() {
+    let ((client, context), (_bob, of_bob)) = (request(), request());
     let (table, peer) = (Arc::new(CallTable::default()), client.server());
-    let entries = [(); 2].map(|()| CallEntry::new(context.clone()));
-    let [first, second] = [0, 1].map(|at| table.insert(&peer, &entries[at], Duration::from_secs(60)));
-    let call = peer.call_tool("keep", ()).expect("it is sent").id();
-    table.began(&first, call);
     let number = peer.calls().number();
-    let is = |found: Option<Arc<CallEntry>>, at: usize| found.is_some_and(|found| Arc::ptr_eq(&found, &entries[at]));
-    assert!(is(table.of_message(Some((number, call))), 0) && is(table.of_message(None), 1));
-    assert!(is(table.of_message(Some((number + 1, call))), 1));
-    assert!(table.get((number + 1, call)).is_none() && is(table.get((number, call)), 0));
+    // It waits for a request slot.
+    let waiting = table.register(&peer, &CallEntry::new(of_bob.clone()), Duration::from_secs(60));
+    assert!(table.candidates(number).is_none());
+    drop(waiting);
+    assert!(table.callers(number).late.is_empty(), "it was not sent");
+    let ada = send(&table, &peer, &context, false);
+    assert!(table.candidates(number).is_none(), "it is in the outbox");
+    client.settle();
+    let bob = send(&table, &peer, &of_bob, false);
+    let mut candidates = table.candidates(number).expect("the call of bob is in the outbox");
+    client.settle();
+    assert!(table.candidates(number).is_none(), "the calls are those of two clients");
+    // The call of bob was not sent when the message arrived, although it had begun.
+    drop(ada);
+    assert!(table.next_candidate(&mut candidates).is_none());
+    drop(bob);
+}
+
+#[test]
+fn message_on_the_stream_of_an_ended_call_belongs_to_no_other() {
+    let ((client, context), (_bob, of_bob)) = (request(), request());
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let [ada, bob] = [&context, &of_bob].map(|context| send(&table, &peer, context, false));
+    let (number, call) = (peer.calls().number(), ada.pending.id());
+    client.settle();
+    assert!(is(table.get((number, call)), &ada) && is(table.get((number, bob.pending.id())), &bob));
+    assert!(table.get((number + 1, call)).is_none());
+    drop(ada);
+    assert!(table.get((number, call)).is_none());
+}
+
+#[test]
+fn candidates_are_the_calls_at_the_arrival_the_latest_first() {
+    let ((client, context), (_bob, of_bob)) = (request(), request());
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let number = peer.calls().number();
+    let sent = [(); 4].map(|()| send(&table, &peer, &context, false));
+    client.settle();
+    let mut candidates = table.candidates(number).expect("all are of one client");
+    assert!(table.candidates(number + 1).is_none(), "it is another connection");
+    let later = send(&table, &peer, &of_bob, false);
+    client.settle();
+    let [first, second, third, fourth] = sent;
+    fourth.registered.responded();
+    assert!(is(table.next_candidate(&mut candidates), &third));
     drop(second);
-    assert!(is(table.of_message(None), 0));
-    assert!(table.callers().late.is_empty(), "it was not sent");
-    first.sent();
-    drop(first);
-    assert!(table.get((number, call)).is_none() && table.of_message(None).is_none());
-    let callers = table.callers();
+    assert!(is(table.next_candidate(&mut candidates), &first));
+    assert!(table.next_candidate(&mut candidates).is_none());
+    drop((first, third, fourth, later));
+    assert!(lock(&table.table).by_call.is_empty());
+}
+
+/// The call of a client that the backend has responded to does not count, before its handler has ended.
+#[test]
+fn call_with_a_response_is_not_in_flight() {
+    let ((client, context), (_bob, of_bob)) = (request(), request());
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let number = peer.calls().number();
+    let [ada, bob] = [&context, &of_bob].map(|context| send(&table, &peer, context, false));
+    client.settle();
+    table.responded((number + 1, ada.pending.id()));
+    assert!(table.callers(number).sole().is_none());
+    table.responded((number, ada.pending.id()));
+    assert!(is(table.callers(number).sole(), &bob));
+    drop((ada, bob.registered));
+    let callers = table.callers(number);
     assert_eq!((callers.calls.len(), callers.late.len()), (0, 1));
-    let own = context.shared.calls.number();
+    assert!(table.callers(number + 1).late.is_empty(), "it is another connection");
+    let own = of_bob.shared.calls.number();
     assert!(callers.have_left(own) && !callers.have_left(own + 1));
     client.advance(Duration::from_secs(60));
-    assert!(table.callers().late.is_empty());
+    assert!(table.callers(number).late.is_empty());
+}
+
+#[test]
+fn task_is_in_flight_until_its_result_arrives() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let (number, task) = (peer.calls().number(), send(&table, &peer, &context, true));
+    let result = peer.call_tool("keep", ()).expect("it is sent");
+    client.settle();
+    table.responded((number, task.pending.id()));
+    assert!(is(table.callers(number).sole(), &task));
+    table.began(&peer, &task.entry, result.id(), true);
+    assert!(is(table.get((number, task.pending.id())), &task) && is(table.get((number, result.id())), &task));
+    assert_eq!(table.callers(number).calls.len(), 1);
+    table.responded((number, result.id()));
+    assert!(table.callers(number).sole().is_none());
+    drop(task.registered);
+    table.began(&peer, &task.entry, result.id(), true);
+    assert!(lock(&table.table).by_call.is_empty(), "the call has ended");
+    assert!(table.callers(number).late.is_empty());
 }
 
 /// A former connection, which notes whether the lock of a table is free when it is dropped.
@@ -230,37 +330,14 @@ impl Drop for Former {
 
 #[test]
 fn former_connections_are_dropped_outside_of_the_lock() {
-    let (client, context) = request();
+    let (_client, context) = request();
     let (table, free) = (Arc::new(CallTable::default()), Arc::default());
     let former = Former { table: table.clone(), free: Arc::clone(&free), waiters: Waiters::new() };
     let former = Peer::new(Arc::new(former), Arc::default());
-    let added = lock(&table.table).late.add(Client::of(&context), None, &former, Timestamp::ZERO);
-    assert!(added.is_empty());
+    lock(&table.table).late.add(Client::of(&context), None, &former, Timestamp::ZERO);
+    former.calls().close(&CloseReason::ConnectionLost);
     drop(former);
     assert_eq!(*lock(&free), None, "its late call keeps it");
-    let registered = table.insert(&client.server(), &CallEntry::new(context), Duration::from_secs(60));
-    registered.sent();
-    drop(registered);
+    table.expire();
     assert_eq!(*lock(&free), Some(true), "dropping a connection drops its jobs, which may have calls");
-}
-
-#[test]
-fn calls_that_begin_later_are_no_callers() {
-    let (client, context) = request();
-    let (table, peer) = (Arc::new(CallTable::default()), client.server());
-    let entries = [(); 3].map(|()| CallEntry::new(context.clone()));
-    let insert = |at: usize| table.insert(&peer, &entries[at], Duration::ZERO);
-    let (first, second) = (insert(0), insert(1));
-    let mut callers = table.callers();
-    let mut latest = || {
-        table.retain_in_flight(&mut callers);
-        callers.sole().and_then(|sole| entries.iter().position(|entry| Arc::ptr_eq(entry, &sole)))
-    };
-    assert_eq!(latest(), Some(1));
-    let third = insert(2);
-    drop(second);
-    assert_eq!(latest(), Some(0));
-    drop(first);
-    assert_eq!(latest(), None, "the third call began later");
-    drop(third);
 }
