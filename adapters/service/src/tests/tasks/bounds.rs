@@ -189,6 +189,7 @@ fn requests_that_wait_for_a_result_share_it() {
     for id in &waiting {
         assert_eq!(pair.await_answer(id)["result"]["content"][0]["text"].as_str().map(str::len), Some(100 << 10));
     }
+    pair.settle();
     assert_eq!((holders(), awaiting()), (0, 0));
     assert_eq!(pair.answered(&cancelled), None);
 }
