@@ -68,8 +68,8 @@ impl Coverage {
         self.tables.iter().filter(falls_short).map(|table| table.name.as_str()).collect()
     }
 
-    /// Returns whether less than `percent` of the rows of these areas that count are cited, in all tables together, or one
-    /// of the areas has no rows that count.
+    /// Returns whether less than `percent` of the rows of these areas that count are cited, in all tables together, or
+    /// one of the areas has no rows that count.
     #[must_use]
     pub fn is_below(&self, percent: usize, areas: &[&str]) -> bool {
         let cited = self.cited();

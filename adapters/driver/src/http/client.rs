@@ -58,8 +58,8 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
     /// client's address.
     ///
-    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set. A request that is
-    /// sent again after a refusal or a redirect has them as well.
+    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set. A request that
+    /// is sent again after a refusal or a redirect has them as well.
     ///
     /// # Errors
     /// If no credentials are available: the request fails.

@@ -314,12 +314,12 @@ impl AuthClient {
         Some(AccessToken { token: &tokens.access, token_type: tokens.token_type, id: TokenId(self.token_id) })
     }
 
-    /// Returns the number of the authorization context. Results that are for the user only, and that were received in one
-    /// context, must not be used in another one.
+    /// Returns the number of the authorization context. Private results that were received in one context must not be
+    /// used in another one.
     ///
     /// It is 0 until there are tokens, and changes with each sign-in and sign-out, with more scopes, and with tokens of
-    /// another process. It does not change if this client refreshes its tokens, unless their scopes change, or if it gets
-    /// them again with [its own credentials](GrantType::ClientCredentials). It never returns to an earlier number.
+    /// another process. It does not change if this client refreshes its tokens, unless their scopes change, or if it
+    /// gets them again with [its own credentials](GrantType::ClientCredentials). No number is used twice.
     #[must_use]
     pub const fn context(&self) -> u64 {
         self.context

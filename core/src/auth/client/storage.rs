@@ -18,8 +18,8 @@ pub(super) const MAX_OVERWRITES: u32 = 3;
 
 type Found = Option<(Generation, Credentials)>;
 
-/// Returns whether credentials continue the authorization context of others: neither have tokens, or both have tokens of
-/// one grant with the same scopes. `is_renewed` says that the new tokens are for the same subject as the old ones.
+/// Returns whether credentials continue the authorization context of others: neither have tokens, or both have tokens
+/// of one grant with the same scopes. `is_renewed` says that the new tokens are for the same subject as the old ones.
 fn is_same_context(old: Option<&Credentials>, new: Option<&Credentials>, is_renewed: bool) -> bool {
     let tokens = |credentials: Option<&Credentials>| credentials.and_then(|credentials| credentials.tokens.clone());
     let (Some(before), Some(after)) = (tokens(old), tokens(new)) else {

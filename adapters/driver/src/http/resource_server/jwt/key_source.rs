@@ -76,10 +76,10 @@ impl KeySource {
     /// all requests that wait. If that fails, the known keys stay in use for a day. Without keys, a failed fetch is
     /// repeated after five seconds.
     ///
-    /// A token is refused for its unknown key only if a fetch that the request has waited for has not found that key, or
-    /// if the last fetch has not found a key that an earlier one has found. Otherwise the key may be new, and requests
-    /// with it get the status 503 until the next fetch. A token that names no key is refused if it is signed with none
-    /// of the keys, unless the last fetch has failed.
+    /// A token is refused for its unknown key only if a fetch that the request has waited for has not found that key,
+    /// or if the last fetch has not found a key that an earlier one has found. Otherwise the key may be new, and
+    /// requests with it get the status 503 until the next fetch. A token that names no key is refused if it is signed
+    /// with none of the keys, unless the last fetch has failed.
     ///
     /// # Errors
     /// If `url` is neither an `https` URL nor an `http` URL on the loopback interface.
