@@ -7,13 +7,19 @@ use std::{
     fmt::Write as _,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
-    sync::{Arc, Mutex, Once},
+    sync::{
+        Arc, Mutex, Once,
+        atomic::{AtomicUsize, Ordering},
+    },
     thread,
     time::Duration,
 };
 
-use mcp_proto::connection::ClientRole;
-use mcp_service::{Context, Host, Peer, Service, Tool};
+use mcp_proto::{
+    connection::ClientRole,
+    schema::{CacheScope, ResourceContents},
+};
+use mcp_service::{Context, Host, Peer, Resource, Service, Tool};
 use serde_json::{Value, json};
 use tracing::{
     Event, Metadata, Subscriber,
@@ -24,10 +30,13 @@ use tracing::{
 use crate::{
     adapter::http::{
         Connector, FetchClient, IntrospectionVerifier, Listener, OAuth, ResourceMetadata, ResourceServer, Scopes,
-        auth::{Loopback, Registration, Secret, Settings, Url},
+        auth::{Loopback, MemoryTokenStore, Registration, Secret, Settings, TokenStore, Url},
     },
     run, spawn,
 };
+
+#[path = "authorization_keys.rs"]
+mod keys;
 
 /// Part of every secret that the test makes up, and of nothing else.
 const CANARY: &str = "canary";
@@ -121,8 +130,12 @@ struct Issuer {
 struct State {
     /// The URL of the protected server.
     resource: String,
-    /// The active access tokens and their scopes.
-    active: BTreeMap<String, String>,
+    /// The active access tokens, with their scopes and subjects.
+    active: BTreeMap<String, (String, &'static str)>,
+    /// The user who consents, if it is not Ada.
+    user: Option<&'static str>,
+    /// The thumbprint of the key to which tokens are bound.
+    thumbprint: Option<String>,
     /// The scopes to which the user has consented last.
     scope: String,
     codes: usize,
@@ -133,6 +146,8 @@ struct State {
     floods: Option<&'static str>,
     /// How many such responses were begun, and how much of each was written before the client closed the connection.
     floods_begun: usize,
+    /// How many requests to the path `/mcp` were refused for their scopes, or redirected.
+    refused: usize,
     flooded: Vec<usize>,
     /// What clients have sent and that is secret: verifiers, and the values of `Authorization`.
     sent: Vec<String>,
@@ -166,12 +181,24 @@ impl Issuer {
             let Some((name, value)) = line.trim_end().split_once(": ") else { break };
             match &*name.to_ascii_lowercase() {
                 "content-length" => length = value.parse().expect("a length"),
-                "authorization" => self.update(|state| state.sent.push(value.replace("Basic ", ""))),
+                "authorization" | "dpop" => self.update(|state| state.sent.push(value.replace("Basic ", ""))),
                 _ => {}
             }
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("it is whole");
+        if path.starts_with("/mcp") {
+            let number = self.update(|state| {
+                state.refused += 1;
+                state.refused
+            });
+            let (status, header) = match number % 4 {
+                0 => (307, format!("location: /mcp/{number}")),
+                _ => (403, format!("www-authenticate: Bearer error=\"insufficient_scope\", scope=\"s{number}\"")),
+            };
+            let _ = write!(stream, "HTTP/1.1 {status} x\r\n{header}\r\nconnection: close\r\ncontent-length: 0\r\n\r\n");
+            return;
+        }
         if self.update(|state| state.floods) == Some(&*path) {
             self.update(|state| state.floods_begun += 1);
             // For a client that neither reads nor closes the connection.
@@ -195,14 +222,17 @@ impl Issuer {
         let url = |path: &str| format!("{}{path}", self.url);
         self.update(|state| {
             *state.requests.entry(path.to_owned()).or_default() += 1;
-            state.sent.extend(fields.get("code_verifier").map(|verifier| (*verifier).to_owned()));
+            let secrets = ["code_verifier", "client_assertion"].into_iter().filter_map(|name| fields.get(name));
+            state.sent.extend(secrets.map(|secret| (*secret).to_owned()));
             match path {
                 "/.well-known/oauth-authorization-server" => (
                     200,
                     json!({"issuer": self.url, "authorization_endpoint": url("/authorize"),
                         "token_endpoint": url("/token"), "registration_endpoint": url("/register"),
                         "revocation_endpoint": url("/revoke"), "response_types_supported": ["code"],
-                        "code_challenge_methods_supported": ["S256"]}),
+                        "code_challenge_methods_supported": ["S256"],
+                        "token_endpoint_auth_methods_supported": ["client_secret_basic", "private_key_jwt"],
+                        "dpop_signing_alg_values_supported": ["ES256"]}),
                 ),
                 "/register" => (201, json!({"client_id": "id", "client_secret": "canary-secret"})),
                 "/token" if state.refuses => {
@@ -211,12 +241,19 @@ impl Issuer {
                 "/token" => {
                     state.tokens += 1;
                     let access = format!("canary-access-{}", state.tokens);
-                    state.active.insert(access.clone(), state.scope.clone());
+                    state.active.insert(access.clone(), (state.scope.clone(), state.user.unwrap_or("ada")));
                     let refresh = format!("canary-refresh-{}", state.tokens);
-                    (200, json!({"access_token": access, "token_type": "Bearer", "refresh_token": refresh}))
+                    let kind = if state.thumbprint.is_some() { "DPoP" } else { "Bearer" };
+                    (200, json!({"access_token": access, "token_type": kind, "refresh_token": refresh}))
                 }
                 "/introspect" => match fields.get("token").and_then(|token| state.active.get(*token)) {
-                    Some(scope) => (200, json!({"active": true, "sub": "ada", "scope": scope, "aud": state.resource})),
+                    Some((scope, subject)) => {
+                        let mut body = json!({"active": true, "sub": subject, "scope": scope, "aud": state.resource});
+                        if let Some(thumbprint) = &state.thumbprint {
+                            body["cnf"] = json!({"jkt": thumbprint});
+                        }
+                        (200, body)
+                    }
                     None => (200, json!({"active": false})),
                 },
                 "/revoke" => (200, Value::Null),
@@ -254,16 +291,26 @@ impl Issuer {
 }
 
 fn service() -> Service {
+    const HOUR: Duration = Duration::from_secs(3600);
     let who = |context: Context| context.info().principal.as_ref().map_or_else(String::new, |who| who.id.clone());
+    let reads = AtomicUsize::new(0);
+    let me = move |context: Context| format!("{} {}", who(context), reads.fetch_add(1, Ordering::SeqCst) + 1);
     Service::builder("protected", "1")
         .tool(Tool::new("who", who))
         .tool(Tool::new("write", || "written").scope("write"))
+        .resource(Resource::new("me://", "me", me).cache_for(HOUR, CacheScope::Private))
+        .cache_lists_for(HOUR, CacheScope::Private)
+        .hide_without_scopes()
         .build()
         .expect("all names differ")
 }
 
 /// Listens with a server whose tokens `issuer` knows, and returns its URL.
 async fn protected(issuer: &Issuer) -> (Listener, String) {
+    protected_by(issuer, |server| server).await
+}
+
+async fn protected_by(issuer: &Issuer, change: impl FnOnce(ResourceServer) -> ResourceServer) -> (Listener, String) {
     let listener = Listener::bind("127.0.0.1:0").await.expect("there is a port");
     let url = format!("http://{}/mcp", listener.local_addr());
     issuer.update(|state| state.resource.clone_from(&url));
@@ -278,7 +325,7 @@ async fn protected(issuer: &Issuer) -> (Listener, String) {
         FetchClient::new(),
     );
     let verifier = verifier.expect("it is on the loopback interface").cache_ttl(Duration::ZERO);
-    (listener.protect(ResourceServer::of(metadata, verifier)), url)
+    (listener.protect(change(ResourceServer::of(metadata, verifier))), url)
 }
 
 fn host() -> Host {
@@ -287,6 +334,10 @@ fn host() -> Host {
 
 /// Returns the credentials of a client that registers itself, and whose user consents.
 fn oauth(issuer: &Issuer, url: &str) -> OAuth {
+    oauth_with(issuer, url, MemoryTokenStore::default())
+}
+
+fn oauth_with(issuer: &Issuer, url: &str, store: impl TokenStore) -> OAuth {
     let mut settings = Settings::default();
     settings.identities.registration = Some(Registration::new("test", []));
     let user = issuer.clone();
@@ -294,7 +345,7 @@ fn oauth(issuer: &Issuer, url: &str) -> OAuth {
         user.consent(url);
         Ok(())
     });
-    let builder = OAuth::builder(url).expect("a URL").settings(settings).user_agent(browser);
+    let builder = OAuth::builder(url).expect("a URL").settings(settings).user_agent(browser).store(store);
     builder.build().expect("random bytes")
 }
 
@@ -312,7 +363,7 @@ fn a_token_that_the_application_has_is_sent_with_each_request() {
     Recorder::install();
     run(async {
         let issuer = Issuer::start();
-        issuer.update(|state| state.active.insert("canary-bearer".into(), "mcp".into()));
+        issuer.update(|state| state.active.insert("canary-bearer".into(), ("mcp".into(), "ada")));
         let (listener, url) = protected(&issuer).await;
         let stop = listener.stop_handle();
         let served = spawn(async move { listener.serve(&service()).await });
@@ -331,6 +382,75 @@ fn a_token_that_the_application_has_is_sent_with_each_request() {
         }
         assert!(Connector::new(&url).expect("a URL").connect(&host()).await.is_err(), "without a token");
         assert_eq!((issuer.count("/token"), issuer.count("/register")), (0, 0));
+        stop();
+        served.await.expect("it is stopped");
+    });
+}
+
+/// Reads the resource of the user: who it is for, and how often it was read on the server.
+async fn me(client: &Peer<ClientRole>) -> Result<String, String> {
+    match client.read_resource("me://").expect("it is sent").await {
+        Ok(result) => match &result.contents[0] {
+            ResourceContents::Text(contents) => Ok(contents.text.clone()),
+            contents => panic!("{contents:?}"),
+        },
+        Err(error) => Err(format!("{error} {error:?}")),
+    }
+}
+
+async fn tools(client: &Peer<ClientRole>) -> Vec<String> {
+    let listed = client.list_tools(None).expect("it is sent").await.expect("tools");
+    listed.tools.into_iter().map(|tool| tool.name).collect()
+}
+
+// req: M-CACHE-017
+#[test]
+fn private_results_of_one_user_are_not_shown_to_another() {
+    run(async {
+        let issuer = Issuer::start();
+        let (listener, url) = protected(&issuer).await;
+        let stop = listener.stop_handle();
+        let served = spawn(async move { listener.serve(&service()).await });
+        let store = Arc::new(MemoryTokenStore::default());
+        let oauth = oauth_with(&issuer, &url, store.clone());
+        let connector = Connector::new(&url).expect("a URL").auth(oauth.clone());
+        let client = connector.connect(&host()).await.expect("the user consents");
+        let seen = |user: &str, reads: usize| Ok(format!("{} {user} {reads}", issuer.url));
+        assert_eq!((me(&client).await, me(&client).await), (seen("ada", 1), seen("ada", 1)));
+        // The same grant: the cache is kept.
+        issuer.update(|state| state.active.clear());
+        assert_eq!(call(&client, "who").await, Ok(format!("{} ada", issuer.url)));
+        assert_eq!((issuer.update(|state| state.tokens), me(&client).await), (2, seen("ada", 1)));
+        // More scopes: other tools are listed.
+        assert_eq!((tools(&client).await, tools(&client).await), (vec!["who".to_owned()], vec!["who".to_owned()]));
+        assert_eq!(call(&client, "write").await.as_deref(), Ok("written"));
+        assert_eq!((tools(&client).await, me(&client).await), (vec!["who".into(), "write".into()], seen("ada", 2)));
+        // Another user on the same connection.
+        oauth.sign_out().await.expect("it is in memory");
+        issuer.update(|state| state.user = Some("eve"));
+        // The result of a request that was made before the sign-in is not cached.
+        assert_eq!((me(&client).await, tools(&client).await), (seen("eve", 3), vec!["who".to_owned()]));
+        assert_eq!((me(&client).await, me(&client).await), (seen("eve", 4), seen("eve", 4)));
+        // Without a user.
+        oauth.sign_out().await.expect("it is in memory");
+        issuer.update(|state| state.refuses = true);
+        assert!(me(&client).await.is_err());
+        issuer.update(|state| state.refuses = false);
+        oauth.allow_authorization();
+        assert_eq!(me(&client).await, seen("eve", 5));
+        assert_eq!((me(&client).await, me(&client).await), (seen("eve", 6), seen("eve", 6)));
+        // Another user signs in with another process, which shares the store.
+        let other = oauth_with(&issuer, &url, store);
+        other.sign_out().await.expect("it is in memory");
+        issuer.update(|state| {
+            state.active.clear();
+            state.user = Some("bob");
+        });
+        let connector = Connector::new(&url).expect("a URL").auth(other);
+        connector.connect(&host()).await.expect("the user consents").close().await;
+        assert_eq!(call(&client, "who").await, Ok(format!("{} bob", issuer.url)));
+        assert_eq!((me(&client).await, me(&client).await), (seen("bob", 7), seen("bob", 7)));
+        client.close().await;
         stop();
         served.await.expect("it is stopped");
     });
@@ -357,6 +477,21 @@ fn server_that_refuses_all_tokens_gets_few_of_them() {
         assert!(issuer.count("/token") <= 3, "{}", issuer.count("/token"));
         stop();
         served.await.expect("it is stopped");
+    });
+}
+
+/// The number of attempts of a request includes those before a redirect.
+#[test]
+fn redirects_do_not_cause_more_authorizations() {
+    run(async {
+        let issuer = Issuer::start();
+        let url = format!("{}/mcp", issuer.url);
+        let oauth = oauth(&issuer, &url);
+        let connector = Connector::new(&url).expect("a URL").auth(oauth.clone());
+        let refused = connector.connect(&host()).await.map(drop).expect_err("no scopes are enough");
+        assert!(refused.to_string().contains("403"), "{refused}");
+        let (codes, requests) = issuer.update(|state| (state.codes, state.refused));
+        assert!(codes == 3 && requests > 4, "{codes} authorizations, {requests} requests");
     });
 }
 
@@ -429,15 +564,20 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
         stop();
         served.await.expect("it is stopped");
 
-        let records = RECORDS.lock().expect("no panic").clone();
-        assert!(records.contains("tools/call"), "the requests are logged");
         let sent = issuer.update(|state| state.sent.clone());
         assert!(sent.len() > 4, "verifiers, and secrets of the client and of the server");
-        for secret in sent.iter().map(String::as_str).chain([CANARY]) {
-            for text in [&records, &shown] {
-                let place = text.find(secret).map(|at| &text[at.saturating_sub(80)..(at + 80).min(text.len())]);
-                assert_eq!(place, None, "{secret} is shown");
-            }
-        }
+        assert_hidden(&shown, sent.iter().map(String::as_str));
     });
+}
+
+/// Checks that no secret was logged, and that none is in this text.
+fn assert_hidden<'a>(shown: &str, secrets: impl IntoIterator<Item = &'a str>) {
+    let records = RECORDS.lock().expect("no panic").clone();
+    assert!(records.contains("tools/call"), "the requests are logged");
+    for secret in secrets.into_iter().chain([CANARY]) {
+        for text in [&*records, shown] {
+            let place = text.find(secret).map(|at| &text[at.saturating_sub(80)..(at + 80).min(text.len())]);
+            assert_eq!(place, None, "{secret} is shown");
+        }
+    }
 }

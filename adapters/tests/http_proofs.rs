@@ -4,7 +4,10 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::{Arc, Mutex},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -13,8 +16,9 @@ use mcp_driver::Watched;
 use mcp_proto::{
     connection::{RequestOptions, Settings},
     protocol::{Era, ProtocolVersion, VersionSet},
+    schema::{CacheScope, ResourceContents},
 };
-use mcp_service::{Failure, Host, Service, Tool};
+use mcp_service::{Context, Failure, Host, Resource, Service, Tool};
 use serde_json::json;
 
 use super::{Echo, Guarded, call, endpoint, host, service, within};
@@ -227,6 +231,76 @@ fn credentials_for_another_server_are_not_sent() {
         let connector = Connector::with_client_options(address).http_client(open).auth(Elsewhere);
         let error = within(connector.connect(&host(VersionSet::ALL))).await.expect_err("it does not connect");
         assert_eq!(error.to_string(), "the tokens are for another server");
+        within(endpoint.close()).await;
+    });
+}
+
+/// Credentials of the user of an application, and the next user, who comes while a request gets its credentials.
+#[derive(Clone, Default)]
+struct Users(Arc<Mutex<(&'static str, Option<&'static str>)>>);
+
+impl Users {
+    fn set(&self, now: &'static str, next: Option<&'static str>) {
+        *self.0.lock().expect("no panic") = (now, next);
+    }
+}
+
+impl AuthProvider for Users {
+    fn authorize<'a>(
+        &'a self,
+        request: &'a mut Request<Arc<[u8]>>,
+    ) -> Pin<Box<dyn Future<Output = io::Result<()>> + Send + 'a>> {
+        let (user, next) = &mut *self.0.lock().expect("no panic");
+        *user = next.take().unwrap_or(*user);
+        request.headers_mut().insert(header::AUTHORIZATION, header::HeaderValue::from_static(user));
+        Box::pin(async { Ok(()) })
+    }
+
+    fn challenged<'a>(&'a self, _: &'a mut Refusal) -> Pin<Box<dyn Future<Output = bool> + Send + 'a>> {
+        Box::pin(async { false })
+    }
+
+    fn principal(&self) -> Option<Arc<str>> {
+        Some(self.0.lock().expect("no panic").0.into())
+    }
+}
+
+// req: M-CACHE-017
+#[test]
+fn each_principal_of_a_provider_has_its_own_results() {
+    run(async {
+        let reads = AtomicUsize::new(0);
+        let me = move |context: Context| {
+            let user = context.info().principal.as_ref().map_or_else(String::new, |user| user.id.clone());
+            format!("{user} {}", reads.fetch_add(1, Ordering::SeqCst) + 1)
+        };
+        let resource = |uri| Resource::new(uri, uri, me).cache_for(Duration::from_secs(3600), CacheScope::Private);
+        let service = Service::builder("users", "1").resource(resource("me://")).build().expect("one resource");
+        let endpoint = endpoint(&service);
+        let tokens = vec![("ada", "ada"), ("eve", "eve")];
+        let guarded = Guarded { tokens, ..Guarded::open(endpoint.clone(), |_| ()) };
+        let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        let users = Users::default();
+        users.set("ada", None);
+        let connector = Connector::with_client_options(address).http_client(guarded).auth(users.clone());
+        let client = within(connector.connect(&host(VersionSet::ALL))).await.expect("it is let in");
+        let read = async || match within(client.read_resource("me://").expect("it is sent")).await {
+            Ok(result) => match &result.contents[0] {
+                ResourceContents::Text(contents) => contents.text.clone(),
+                contents => panic!("{contents:?}"),
+            },
+            Err(error) => panic!("{error}"),
+        };
+        // The request is made for Ada, and sent with the token of Eve.
+        users.set("ada", Some("eve"));
+        assert_eq!(read().await, "eve 1");
+        users.set("ada", None);
+        assert_eq!([read().await, read().await], ["ada 2", "ada 2"]);
+        users.set("eve", None);
+        assert_eq!([read().await, read().await], ["eve 3", "eve 3"]);
+        users.set("ada", None);
+        assert_eq!(read().await, "ada 2");
+        within(client.close()).await;
         within(endpoint.close()).await;
     });
 }

@@ -68,6 +68,19 @@ impl Coverage {
         self.tables.iter().filter(falls_short).map(|table| table.name.as_str()).collect()
     }
 
+    /// Returns whether less than `percent` of the rows of these areas that count are cited, in all tables together, or
+    /// one of the areas has no rows that count.
+    #[must_use]
+    pub fn is_below(&self, percent: usize, areas: &[&str]) -> bool {
+        let cited = self.cited();
+        let rows = || self.tables.iter().flat_map(Table::counted);
+        let rows_of = |area: &&str| rows().filter(|row| row.area == *area).count();
+        let counted = rows().filter(|row| areas.contains(&row.area.as_str()));
+        let count = counted.filter(|row| cited.contains(row.id.as_str())).count();
+        let all: usize = areas.iter().map(rows_of).sum();
+        areas.iter().any(|area| rows_of(area) == 0) || count * 100 < all * percent
+    }
+
     /// Returns all errors of the input: citations that cannot be counted, stale reasons, and rows without a test and a
     /// reason.
     #[must_use]
@@ -226,6 +239,16 @@ mod tests {
         assert_eq!(sample().below(34), ["old"]);
         assert_eq!(sample().below(50), ["old"]);
         assert_eq!(sample().below(51), ["old", "new"]);
+    }
+
+    #[test]
+    fn coverage_floor_of_areas_counts_all_tables() {
+        for (areas, percent) in [(&["PING"][..], 100), (&["LIFE"], 0), (&["PING", "META"], 66), (&["LIFE", "PING"], 33)]
+        {
+            assert!(!sample().is_below(percent, areas), "{areas:?}");
+            assert!(sample().is_below(percent + 1, areas), "{areas:?}");
+        }
+        assert!(sample().is_below(0, &["PING", "PONG"]), "an area that is not there");
     }
 
     #[test]

@@ -28,6 +28,12 @@ impl<T> Watched<T> {
         f(&lock(&self.value))
     }
 
+    /// Changes the value without a wake-up, because no condition depends on the change.
+    #[cfg(feature = "auth")]
+    pub(crate) fn update_quietly<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
+        f(&mut lock(&self.value))
+    }
+
     /// Changes the value and wakes all waiting threads and tasks.
     pub fn update<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
         let result = f(&mut lock(&self.value));

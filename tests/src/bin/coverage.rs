@@ -1,12 +1,14 @@
 //! Prints which MUST and MUST NOT rows of the requirement tables are cited by a test.
 //!
 //! ```text
-//! cargo run -p mcp-tests --bin coverage [-- --min PERCENT]
+//! cargo run -p mcp-tests --bin coverage [-- [--min PERCENT] [--min AREA,AREA=PERCENT]...]
 //! ```
+//!
+//! Without areas, the minimum is that of each table. Otherwise, it is that of the rows of these areas in all tables.
 //!
 //! The test programs are built first and list their tests: a citation counts if its test is run.
 //!
-//! Exit status: 0 success, 1 a wrong citation, a row without test or reason, or fewer than PERCENT of a table cited, 2
+//! Exit status: 0 success, 1 a wrong citation, a row without test or reason, or fewer than PERCENT of the rows cited, 2
 //! wrong usage or unreadable files.
 
 use std::io::{self, Write as _};
@@ -19,13 +21,16 @@ use mcp_tests::requirements::{parse_reasons, read_table};
 use mcp_tests::workspace;
 
 fn main() -> ExitCode {
-    let mut min = 0;
+    let (mut min, mut areas) = (0, Vec::new());
     let mut args = std::env::args().skip(1);
     while let Some(arg) = args.next() {
-        let percent = args.next().and_then(|value| value.parse().ok()).filter(|percent| *percent <= 100);
-        match (arg.as_str(), percent) {
-            ("--min", Some(percent)) => min = percent,
-            _ => return fail(2, "usage: coverage [--min PERCENT]"),
+        let value = args.next().unwrap_or_default();
+        let (names, percent) = value.rsplit_once('=').unwrap_or(("", &value));
+        let percent = percent.parse().ok().filter(|percent| *percent <= 100);
+        match (arg.as_str(), names, percent) {
+            ("--min", "", Some(percent)) => min = percent,
+            ("--min", names, Some(percent)) => areas.push((names.to_owned(), percent)),
+            _ => return fail(2, "usage: coverage [--min PERCENT] [--min AREA,AREA=PERCENT]..."),
         }
     }
     let coverage = match gather() {
@@ -40,10 +45,14 @@ fn main() -> ExitCode {
     for table in &below {
         complain(&format!("fewer than {min} percent of the rows of {table} are cited"));
     }
+    areas.retain(|(names, percent)| coverage.is_below(*percent, &names.split(',').collect::<Vec<_>>()));
+    for (names, percent) in &areas {
+        complain(&format!("fewer than {percent} percent of the rows of the areas {names} are cited"));
+    }
     if io::stdout().write_all(coverage.to_string().as_bytes()).is_err() {
         return ExitCode::from(2);
     }
-    if errors.is_empty() && below.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
+    if errors.is_empty() && below.is_empty() && areas.is_empty() { ExitCode::SUCCESS } else { ExitCode::FAILURE }
 }
 
 fn gather() -> io::Result<Coverage> {

@@ -58,7 +58,8 @@ pub trait AuthProvider: Send + Sync + 'static {
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
     /// client's address.
     ///
-    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set.
+    /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set. A request that
+    /// is sent again after a refusal or a redirect has them as well.
     ///
     /// # Errors
     /// If no credentials are available: the request fails.
@@ -72,6 +73,20 @@ pub trait AuthProvider: Send + Sync + 'static {
 
     /// Handles a refusal of the server. Returns whether to send the request again with better credentials.
     fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> BoxFuture<'a, bool>;
+
+    /// Returns an identifier of the user and permissions that [`authorize`](Self::authorize) adds to requests now, such
+    /// as the name of the user with the scopes of the token. Default: `None`, for credentials that are always of the
+    /// same user with the same permissions.
+    ///
+    /// A provider whose user or permissions can change returns another identifier from the change on. The client does
+    /// not use private results that it has cached with one identifier while there is another. A new token for the same
+    /// user and permissions is not a change.
+    ///
+    /// It is called for each use of the connection, on the thread that uses it and with locks of the client held. So it
+    /// must neither block nor use the client.
+    fn principal(&self) -> Option<Arc<str>> {
+        None
+    }
 }
 
 /// The refusal of a request by the server.
@@ -171,19 +186,32 @@ impl fmt::Debug for ResponseHandler {
 /// A client, and its exchanges that have ended.
 pub(crate) struct HttpClientBinding {
     pub(crate) client: Client,
+    credentials: Option<Arc<dyn AuthProvider>>,
+    /// The principal of the last use of the connection.
+    principal: Option<Arc<str>>,
     over: Vec<ExchangeId>,
     /// The extensions of the requests that are about to be sent again.
     again: BTreeMap<ExchangeId, Extensions>,
 }
 
 impl HttpClientBinding {
-    pub(crate) const fn new(client: Client) -> Self {
-        Self { client, over: Vec::new(), again: BTreeMap::new() }
+    pub(crate) const fn new(client: Client, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
+        Self { client, credentials, principal: None, over: Vec::new(), again: BTreeMap::new() }
+    }
+
+    /// Sets the principal of further requests, if it has changed.
+    fn update_principal(&mut self, now: Timestamp) {
+        let principal = self.credentials.as_ref().and_then(|credentials| credentials.principal());
+        if self.principal != principal {
+            self.principal.clone_from(&principal);
+            self.client.connection(now).act_as(principal);
+        }
     }
 }
 
 impl Binding<ClientRole> for HttpClientBinding {
     fn connection(&mut self, now: Timestamp) -> &mut Connection<ClientRole> {
+        self.update_principal(now);
         self.client.connection(now)
     }
 
@@ -240,6 +268,8 @@ impl<R: Runtime> RequestRunner<R> {
                     return response.fail(error.to_string());
                 }
                 lock(&extensions).clone_from(request.extensions());
+                // The result of a request with the token of another principal is not cached for the one that made it.
+                response.shared.update(|binding, now| binding.update_principal(now));
             }
             requests.make(request, response).await;
         });
@@ -288,7 +318,10 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
             let (action, over, again) = shared.update(|binding, _| {
                 let action = binding.client.poll_action();
                 let again = match &action {
-                    Some(Action::Request { exchange, .. }) => binding.again.remove(exchange),
+                    Some(Action::Request { exchange, .. }) => binding.again.remove(exchange).or_else(|| {
+                        let redirected = self.extensions.get(&binding.client.redirected_from(*exchange)?)?;
+                        Some(mem::take(&mut *lock(redirected)))
+                    }),
                     _ => None,
                 };
                 if action.is_none() {
@@ -349,7 +382,7 @@ mod tests {
     fn deadlines_are_those_of_the_client() {
         let config = mcp_service::Host::builder("x", "1").build().config();
         let options = mcp_proto::http::client::ClientOptions::new("http://server.example/mcp", 1).expect("an address");
-        let mut binding = HttpClientBinding::new(Client::new(config, options, Timestamp::ZERO));
+        let mut binding = HttpClientBinding::new(Client::new(config, options, Timestamp::ZERO), None);
         let due = binding.due().expect("the first request has a timeout");
         assert_eq!(Some(due), binding.client.poll_timeout().map(|deadline| deadline.at));
         assert!(due > Timestamp::ZERO);

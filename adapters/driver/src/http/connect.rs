@@ -47,7 +47,8 @@ impl Handle<ClientRole> {
         runtime: &R,
         wrap: impl FnOnce(Arc<dyn ConnectionHandle<ClientRole>>) -> Arc<dyn ConnectionHandle<ClientRole>>,
     ) -> (Self, Arc<dyn ConnectionHandle<ClientRole>>) {
-        let shared = SharedConnection::new(|now| HttpClientBinding::new(client(now)), options);
+        let binding = |now| HttpClientBinding::new(client(now), credentials.clone());
+        let shared = SharedConnection::new(binding, options);
         let connection = wrap(shared.clone());
         let mut event_loop = EventLoop::on(shared.clone(), connection.clone(), application, runtime.clone());
         let mut runner = RequestRunner::new(runtime.clone(), requests, credentials);

@@ -91,6 +91,10 @@ impl<R: Runtime> AuthProvider for DetachedAuth<R> {
         self.provider.handle_response(head, extensions);
     }
 
+    fn principal(&self) -> Option<Arc<str>> {
+        self.provider.principal()
+    }
+
     fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> BoxFuture<'a, bool> {
         Box::pin(async move {
             let empty = Refusal { status: refusal.status, challenges: Vec::new(), extensions: Extensions::new() };

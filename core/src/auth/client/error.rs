@@ -44,6 +44,8 @@ pub enum AuthError {
     NotOpened(String),
     /// The redirect did not arrive in time.
     Expired,
+    /// The servers of the authorization have not answered all requests in time.
+    TimedOut,
     /// No token request could be made.
     NotRequestable(NotRequestable),
     /// The token endpoint refuses the request.
@@ -106,6 +108,7 @@ impl fmt::Display for AuthError {
             Self::Cancelled => f.write_str("the user has cancelled the authorization"),
             Self::NotOpened(reason) => write!(f, "the user could not be asked: {reason}"),
             Self::Expired => f.write_str("the authorization was not answered in time"),
+            Self::TimedOut => f.write_str("the authorization took too long"),
             Self::NotRequestable(error) => error.fmt(f),
             Self::Rejected(error) => write!(f, "the authorization server refuses a token: {error}"),
             Self::Unavailable(Some(status)) | Self::Status(status) => {

@@ -285,7 +285,7 @@ impl AuthClient {
             scopes: &scopes,
             key_thumbprint: self.dpop_key(server).map(|key| &*key.thumbprint),
         };
-        match Authorization::new(&request, &seed, self.instant, Authorization::LIFETIME) {
+        match Authorization::new(&request, &seed, self.instant, self.time_left()) {
             Ok(authorization) => {
                 self.action = Some(Action::OpenBrowser(authorization.url().clone()));
                 self.step = Step::Browser(Box::new(authorization));
@@ -305,6 +305,7 @@ impl AuthClient {
         let Step::Browser(authorization) = &mut self.step else { return Err(RedirectError::Used) };
         match authorization.handle_redirect(now.instant, query) {
             Ok(code) => {
+                self.extend_for_token();
                 let Some(client) = self.client.take() else { return Ok(()) };
                 let (resource, scopes) = (code.resource.clone(), code.scopes.clone());
                 self.request_grant(Kind::Code(code), client, resource, scopes, false);
@@ -335,14 +336,6 @@ impl AuthClient {
     pub fn handle_not_opened(&mut self, reason: String) {
         if matches!(self.step, Step::Browser(_)) {
             self.fail(AuthError::NotOpened(reason));
-        }
-    }
-
-    /// Ends an authorization whose redirect did not arrive in time.
-    pub fn handle_timeout(&mut self, now: Now) {
-        self.set_now(now);
-        if self.poll_timeout().is_some_and(|end| end <= now.instant) {
-            self.fail(AuthError::Expired);
         }
     }
 }

@@ -38,6 +38,13 @@
 //!
 //! Only the first of these limits applies to grants without a user.
 //!
+//! # How long a flow takes
+//!
+//! A refresh, an authorization or a sign-out takes at most [ten minutes](AuthClient::MAX_TIME), however slowly the
+//! servers answer and the user acts, and the time of the store in addition. Then
+//! [`handle_timeout`](AuthClient::handle_timeout) ends it. If the user consents in the last minute of them, there is a
+//! minute for the token request.
+//!
 //! # When no token is refreshed
 //!
 //! After a refresh that failed, and left the refresh token valid, there is a pause before the next one: a second, then
@@ -55,6 +62,7 @@
 
 mod action;
 mod credentials;
+mod deadline;
 mod dpop;
 mod error;
 mod exchange;
@@ -169,6 +177,8 @@ pub struct AuthClient {
     goal: Goal,
     /// The number of flows, including the first load.
     flow: u64,
+    /// When the servers must have answered all requests of the flow, and the user as well.
+    until: Timestamp,
     counts: Counts,
     /// The counts when the flow began.
     counts_before: Counts,
@@ -204,6 +214,8 @@ pub struct AuthClient {
     has_switched: bool,
     /// The id of the access token in use.
     token_id: u64,
+    /// The number of the authorization context.
+    context: u64,
     /// The number of times that the flow has overwritten the stored credentials.
     overwrites: u32,
     metadata: Option<AuthorizationServer>,
@@ -250,6 +262,7 @@ impl AuthClient {
             step: Step::Idle,
             goal: Goal::Use,
             flow: 0,
+            until: Timestamp::ZERO,
             counts: Counts::default(),
             counts_before: Counts::default(),
             wanted: None,
@@ -269,6 +282,7 @@ impl AuthClient {
             may_switch: true,
             has_switched: false,
             token_id: 0,
+            context: 0,
             overwrites: 0,
             metadata: None,
             challenged: None,
@@ -298,6 +312,17 @@ impl AuthClient {
     pub fn token(&self) -> Option<AccessToken<'_>> {
         let tokens = self.credentials.as_ref().filter(|_| self.goal != Goal::SignOut)?.tokens.as_ref()?;
         Some(AccessToken { token: &tokens.access, token_type: tokens.token_type, id: TokenId(self.token_id) })
+    }
+
+    /// Returns the number of the authorization context. Private results that were received in one context must not be
+    /// used in another one.
+    ///
+    /// It is 0 until there are tokens, and changes with each sign-in and sign-out, with more scopes, and with tokens of
+    /// another process. It does not change if this client refreshes its tokens, unless their scopes change, or if it
+    /// gets them again with [its own credentials](GrantType::ClientCredentials). No number is used twice.
+    #[must_use]
+    pub const fn context(&self) -> u64 {
+        self.context
     }
 
     /// Returns whether the access token expires soon and can be refreshed: in a minute, or in half of its life if that
@@ -342,15 +367,6 @@ impl AuthClient {
     /// Returns the next action of the application.
     pub fn poll_action(&mut self) -> Option<Action> {
         self.action.take()
-    }
-
-    /// Returns the time at which [`handle_timeout`](Self::handle_timeout) has to be called.
-    #[must_use]
-    pub fn poll_timeout(&self) -> Option<Timestamp> {
-        match &self.step {
-            Step::Browser(authorization) => Some(authorization.expires_at()),
-            _ => None,
-        }
     }
 
     /// Refreshes the token, if there is a refresh token, no flow in progress and no pause after a failure. An
@@ -484,6 +500,7 @@ impl AuthClient {
         self.goal = goal;
         self.wanted = wanted;
         self.flow += 1;
+        self.until = self.instant + Self::MAX_TIME;
         self.counts_before = self.counts;
         self.error = None;
         self.has_registered = false;

@@ -154,7 +154,7 @@ fn time(error: &AuthError) -> Option<Duration> {
         AuthError::NotAuthorizable(_) | AuthError::NotOpened(_) | AuthError::Expired | AuthError::SignedOut => None,
         AuthError::Redirect(RedirectError::Denied(error)) if error.is_temporary() => Some(SHORT_AUTHORIZATION_PAUSE),
         // The host of the token endpoint may be resolved to another address the next time.
-        AuthError::Unavailable(_) | AuthError::Url(..) => Some(SHORT_AUTHORIZATION_PAUSE),
+        AuthError::Unavailable(_) | AuthError::Url(..) | AuthError::TimedOut => Some(SHORT_AUTHORIZATION_PAUSE),
         _ => Some(AUTHORIZATION_PAUSE),
     }
 }
@@ -182,6 +182,7 @@ mod tests {
             (denied("invalid_scope"), hour),
             (AuthError::Redirect(RedirectError::NoCode), hour),
             (AuthError::Unavailable(None), minute),
+            (AuthError::TimedOut, minute),
             (AuthError::Unavailable(Some(503)), minute),
             (AuthError::Url("token_endpoint", UrlRefused::NotEncrypted), minute),
             (AuthError::Status(404), hour),

@@ -28,6 +28,7 @@ impl AuthClient {
     pub fn sign_out(&mut self, now: Now) {
         self.set_now(now);
         self.signed_out = Some((self.flow, TokenId(self.token_id)));
+        self.context += 1;
         // Tokens that were requested are revoked after they arrive, and credentials that are being stored are removed
         // after that.
         let is_sent = self.action.take().is_none();
@@ -114,12 +115,17 @@ impl AuthClient {
                 self.set_credentials(Some(other));
                 self.revoke();
             }
-            None => {
-                self.others.clear();
-                self.unsaved.clear();
-                self.step = Step::Idle;
-            }
+            None => self.end_sign_out(),
         }
+    }
+
+    /// Drops all tokens, and ends the sign-out.
+    pub(super) fn end_sign_out(&mut self) {
+        self.set_credentials(None);
+        self.others.clear();
+        self.unsaved.clear();
+        self.action = None;
+        self.step = Step::Idle;
     }
 
     pub(super) fn request_revocation(&mut self, assertion: Option<&Secret>) {

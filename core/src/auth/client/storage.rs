@@ -8,6 +8,7 @@ use super::{
     action::{Action, ActionId},
     credentials::{Credentials, Generation, StoreReply},
     error::AuthError,
+    settings::GrantType,
     step::{After, Goal, Step},
 };
 use crate::auth::{document::MAX_LEN, secret::Secret, token::TokenType};
@@ -17,11 +18,38 @@ pub(super) const MAX_OVERWRITES: u32 = 3;
 
 type Found = Option<(Generation, Credentials)>;
 
+/// Returns whether credentials continue the authorization context of others: neither have tokens, or both have tokens
+/// of one grant with the same scopes. `is_renewed` says that the new tokens are for the same subject as the old ones.
+fn is_same_context(old: Option<&Credentials>, new: Option<&Credentials>, is_renewed: bool) -> bool {
+    let tokens = |credentials: Option<&Credentials>| credentials.and_then(|credentials| credentials.tokens.clone());
+    let (Some(before), Some(after)) = (tokens(old), tokens(new)) else {
+        return tokens(old).is_none() && tokens(new).is_none();
+    };
+    let client = |it: &Credentials| (it.client.issuer.clone(), it.client.client_id.clone());
+    // Another process may have refreshed the tokens of an authorization server that does not replace refresh tokens.
+    let is_one_grant =
+        is_renewed || after.access == before.access || after.refresh.is_some() && after.refresh == before.refresh;
+    is_one_grant
+        && old.map(client) == new.map(client)
+        && after.resource == before.resource
+        && after.scopes.has_all(&before.scopes)
+        && before.scopes.has_all(&after.scopes)
+}
+
 impl AuthClient {
     /// Replaces the credentials in use.
     pub(super) fn set_credentials(&mut self, credentials: Option<Credentials>) {
+        self.replace_credentials(credentials, false);
+    }
+
+    /// Replaces the credentials in use. `is_renewed` says whether new tokens are for the same subject as the old ones:
+    /// the authorization context then stays, unless the scopes have changed.
+    fn replace_credentials(&mut self, credentials: Option<Credentials>, is_renewed: bool) {
         if credentials.as_ref().is_some_and(|credentials| credentials.tokens.is_some()) {
             self.refresh_pause = None;
+        }
+        if !is_same_context(self.credentials.as_ref(), credentials.as_ref(), is_renewed) {
+            self.context += 1;
         }
         self.credentials = credentials;
         self.token_id += 1;
@@ -94,8 +122,8 @@ impl AuthClient {
     /// Handles an entry that was read during an interactive authorization. If another process has stored sufficient
     /// tokens, they are used, and the authorization ends. Without such an authorization nothing changes.
     ///
-    /// The application may read the store for this at any time while [`poll_timeout`](Self::poll_timeout) returns a
-    /// time.
+    /// The application may read the store for this at any time while [`waits_for_user`](Self::waits_for_user) returns
+    /// true.
     pub fn handle_stored_meanwhile(&mut self, found: Found) {
         if !matches!(self.step, Step::Browser(_)) || !self.adopt(found) {
             return;
@@ -235,7 +263,11 @@ impl AuthClient {
                 false
             }
         };
-        self.set_credentials(credentials);
+        let is_renewed = match self.goal {
+            Goal::Refresh { .. } => matches!(after, After::Finish),
+            _ => self.settings.grant_type == GrantType::ClientCredentials,
+        };
+        self.replace_credentials(credentials, is_renewed);
         self.note_stored(is_stored);
         if self.goal == Goal::SignOut {
             return self.start(Goal::SignOut, None);

@@ -177,6 +177,8 @@ pub(super) struct Exchange {
     pub(super) state: ExchangeState,
     pub(super) uri: Uri,
     pub(super) redirects: u32,
+    /// The exchange that the server has redirected, if it is continued here.
+    pub(super) redirected_from: Option<ExchangeId>,
     /// The id of the session in the request.
     pub(super) sent_in: Option<HeaderValue>,
     /// The id of the session in the response.

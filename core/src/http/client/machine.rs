@@ -38,7 +38,7 @@ use crate::{
 /// - **output**: [`poll_event`](Self::poll_event), [`poll_action`](Self::poll_action),
 ///   [`poll_timeout`](Self::poll_timeout);
 /// - **state**: [`is_over`](Self::is_over), [`is_listening`](Self::is_listening), [`call_on`](Self::call_on),
-///   [`exchange_of`](Self::exchange_of), [`usage`](Self::usage).
+///   [`exchange_of`](Self::exchange_of), [`redirected_from`](Self::redirected_from), [`usage`](Self::usage).
 pub struct Client {
     pub(super) conn: Connection<ClientRole>,
     pub(super) options: ClientOptions,
@@ -324,6 +324,13 @@ impl Client {
         self.exchanges.get(&exchange)?.purpose.request().map(|request| request.call)
     }
 
+    /// Returns the exchange whose request the server has redirected to the request of this one, for drivers that keep
+    /// data of a request, such as the number of attempts with other credentials.
+    #[must_use]
+    pub fn redirected_from(&self, exchange: ExchangeId) -> Option<ExchangeId> {
+        self.exchanges.get(&exchange)?.redirected_from
+    }
+
     /// Returns the exchange that carries a call now, as the inverse of [`call_on`](Self::call_on). `None` while the
     /// request waits to be sent, between two exchanges, and for calls that have ended. It searches all exchanges.
     #[must_use]
@@ -468,7 +475,9 @@ impl Client {
         let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));
         let until = is_no_request.then(|| self.clock + self.options.limits.accept_timeout);
         let (state, session, authenticates_since) = (ExchangeState::Sent, None, None);
-        let exchange = Exchange { purpose, state, uri, redirects, sent_in, session, until, authenticates_since };
+        let redirected_from = None;
+        let exchange =
+            Exchange { purpose, state, uri, redirects, redirected_from, sent_in, session, until, authenticates_since };
         self.exchanges.insert(id, exchange);
         id
     }

@@ -34,7 +34,10 @@ impl Client {
                 let (until, sent_in) = (exchange.until, exchange.sent_in.clone());
                 let purpose = self.take_purpose(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
                 let Some(purpose) = purpose else { return };
-                self.start_again(id, until, purpose, target, redirects);
+                let next = self.start_again(id, until, purpose, target, redirects);
+                if let Some(exchange) = self.exchanges.get_mut(&next) {
+                    exchange.redirected_from = Some(id);
+                }
             }
             None => {
                 self.no_server_stream |= matches!(exchange.purpose, Purpose::Listen(_));

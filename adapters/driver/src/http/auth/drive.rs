@@ -63,13 +63,17 @@ enum Next {
 pub(super) async fn run<R: AuthRuntime>(runtime: R, mut guard: DriveGuard<R>) {
     let Some(shared) = guard.0.clone() else { return };
     loop {
-        let next = shared.state.update(|state| match state.client.poll_action() {
-            Some(action) => Next::Action(action),
-            None if state.client.is_busy() => Next::Waits(state.changes),
-            None => {
-                // Under the same lock, so that a later flow finds that no task performs its actions.
-                state.is_driven = false;
-                Next::Over
+        let now = shared.now();
+        let next = shared.state.update(|state| {
+            state.report(|client| client.handle_timeout(now));
+            match state.client.poll_action() {
+                Some(action) => Next::Action(action),
+                None if state.client.is_busy() => Next::Waits(state.changes),
+                None => {
+                    // Under the same lock, so that a later flow finds that no task performs its actions.
+                    state.is_driven = false;
+                    Next::Over
+                }
             }
         });
         match next {
@@ -130,7 +134,7 @@ async fn perform<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, action: A
             let jwt = match &shared.assertions {
                 Some(assertions) => {
                     let jwt = assertions(AssertionRequest { kind, audience, resource });
-                    timeout(runtime, TIMEOUT, jwt).await.and_then(Result::ok)
+                    timeout(runtime, time_left(shared), jwt).await.and_then(Result::ok)
                 }
                 None => None,
             };
@@ -139,6 +143,12 @@ async fn perform<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, action: A
         // An action that this version does not know. Its flow does not continue.
         _ => {}
     }
+}
+
+/// Returns the timeout of the next action, which is not longer than the time that its flow has left.
+fn time_left<R: AuthRuntime>(shared: &Shared<R>) -> Duration {
+    let until = shared.state.read(|state| state.client.poll_timeout());
+    until.map_or(TIMEOUT, |until| TIMEOUT.min(until.saturating_since(shared.now().instant)))
 }
 
 /// Returns the result of a function on another thread, or an error after the timeout. The function is not interrupted.
@@ -205,7 +215,7 @@ async fn exchange<R: AuthRuntime>(
 ) -> io::Result<http::Response<Vec<u8>>> {
     let policy = shared.state.read(|state| state.client.policy().clone());
     let exchange = shared.transport.exchange(runtime, request, policy);
-    let response = timeout(runtime, TIMEOUT, exchange).await;
+    let response = timeout(runtime, time_left(shared), exchange).await;
     let mut response = response.unwrap_or_else(|| Err(ErrorKind::TimedOut.into()))?;
     // One byte more than the limit shows that the document is too long.
     response.body_mut().truncate(MAX_LEN + 1);
@@ -225,7 +235,7 @@ async fn ask<R: AuthRuntime>(runtime: &R, shared: &Arc<Shared<R>>, url: Url) {
         Redirects::new(move |query| redirected(&shared, query))
     };
     // The user agent shows a page after the redirect, and ends after that.
-    let mut over = pin!(shared.state.wait_for(|state| state.client.poll_timeout().is_none().then_some(())));
+    let mut over = pin!(shared.state.wait_for(|state| (!state.client.waits_for_user()).then_some(())));
     let mut grace = None;
     let late = poll_fn(|cx| {
         if grace.is_none() && over.as_mut().poll(cx).is_ready() {

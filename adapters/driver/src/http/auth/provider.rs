@@ -51,6 +51,9 @@ pub struct OAuth<R>(pub(super) Arc<Shared<R>>);
 pub(super) struct Shared<R> {
     pub(super) state: Watched<State>,
     epoch: Instant,
+    /// The time by which the clock of a test is ahead.
+    #[cfg(test)]
+    pub(super) ahead: Mutex<std::time::Duration>,
     pub(super) server: Url,
     pub(super) transport: Arc<dyn AuthTransport<R>>,
     pub(super) store: Arc<dyn TokenStore>,
@@ -74,6 +77,8 @@ pub(super) struct State {
     pub(super) changes: u64,
     /// The error of the last sign-out, if it failed.
     pub(super) sign_out_error: Option<AuthError>,
+    /// The last authorization context that was asked for, and its name.
+    principal: Option<(u64, Arc<str>)>,
 }
 
 impl State {
@@ -81,11 +86,20 @@ impl State {
         self.client.is_busy()
     }
 
+    /// Returns the name of the authorization context; `None` before the first one.
+    fn principal(&mut self) -> Option<Arc<str>> {
+        let context = self.client.context();
+        if context != 0 && self.principal.as_ref().is_none_or(|(known, _)| *known != context) {
+            self.principal = Some((context, Arc::from(context.to_string())));
+        }
+        self.principal.as_ref().map(|(_, name)| name.clone())
+    }
+
     /// Returns whether an authorization waits for the user while there is a token that is newer than this one. A
     /// refused request is then sent again with it.
     fn asks_for_more(&self, used: Option<TokenId>, now: Now) -> bool {
         let has_other = self.client.token().is_some_and(|token| Some(token.id) != used);
-        has_other && self.client.poll_timeout().is_some() && !self.client.is_expired(now)
+        has_other && self.client.waits_for_user() && !self.client.is_expired(now)
     }
 
     /// Reports the result of an action.
@@ -272,21 +286,33 @@ impl<R: AuthRuntime> OAuthBuilder<R> {
         if let Some(policy) = policy {
             client.set_policy(policy);
         }
-        let state = Watched::new(State { client, is_driven: false, changes: 0, sign_out_error: None });
+        let state = Watched::new(State { client, is_driven: false, changes: 0, sign_out_error: None, principal: None });
         let epoch = Instant::now();
         let runtime = Mutex::default();
-        let shared = Shared { state, epoch, server, transport, store, user_agent, signer, proofs, assertions, runtime };
-        Ok(OAuth(Arc::new(shared)))
+        Ok(OAuth(Arc::new(Shared {
+            state,
+            epoch,
+            #[cfg(test)]
+            ahead: Mutex::default(),
+            server,
+            transport,
+            store,
+            user_agent,
+            signer,
+            proofs,
+            assertions,
+            runtime,
+        })))
     }
 }
 
 impl<R: AuthRuntime> Shared<R> {
     pub(super) fn now(&self) -> Now {
         let unix = SystemTime::now().duration_since(SystemTime::UNIX_EPOCH);
-        Now {
-            instant: Timestamp::after_zero(self.epoch.elapsed()),
-            unix_seconds: unix.map_or(0, |since| since.as_secs()),
-        }
+        let elapsed = self.epoch.elapsed();
+        #[cfg(test)]
+        let elapsed = elapsed + *lock(&self.ahead);
+        Now { instant: Timestamp::after_zero(elapsed), unix_seconds: unix.map_or(0, |since| since.as_secs()) }
     }
 
     /// Converts a time of the state machine.
@@ -348,7 +374,7 @@ impl<R: AuthRuntime> Shared<R> {
             let now = self.now();
             let (is_refresh, waits) = self.state.update(|State { client, .. }| {
                 let was_busy = client.is_busy();
-                let asks_user = client.poll_timeout().is_some();
+                let asks_user = client.waits_for_user();
                 let is_late = if asks_user { client.is_expired(now) } else { client.is_about_to_expire(now) };
                 if is_late {
                     client.refresh(now);
@@ -448,6 +474,10 @@ impl<R: AuthRuntime> AuthProvider for OAuth<R> {
 
     fn challenged<'a>(&'a self, refusal: &'a mut Refusal) -> BoxFuture<'a, bool> {
         Box::pin(self.0.challenged(refusal))
+    }
+
+    fn principal(&self) -> Option<Arc<str>> {
+        self.0.state.update_quietly(State::principal)
     }
 }
 

@@ -1,5 +1,6 @@
 //! The provider, with an authorization server in memory.
 
+mod deadlines;
 mod user;
 
 use std::{

@@ -1,5 +1,7 @@
 //! A client, its servers and its store.
 
+mod contexts;
+mod deadlines;
 mod explore;
 mod flows;
 mod grants;

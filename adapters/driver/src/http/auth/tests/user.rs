@@ -16,7 +16,7 @@ fn valid_token_is_sent_during_a_step_up() {
         refusal.challenges = vec![r#"Bearer error="insufficient_scope", scope="more""#.into()];
         let mut challenged = Box::pin(oauth.challenged(&mut refusal));
         assert!(poll(challenged.as_mut()).is_pending());
-        block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
+        block_on(oauth.0.state.wait_for(|state| state.client.waits_for_user().then_some(())));
         let mut request = request();
         let mut other = Box::pin(oauth.authorize(&mut request));
         assert_eq!(poll(other.as_mut()).is_ready(), is_sent);
@@ -42,7 +42,7 @@ fn request_that_waits_for_a_refresh_ends_without_the_user() {
     refusal.challenges = vec![r#"Bearer error="insufficient_scope", scope="more""#.into()];
     let mut asking = Box::pin(oauth.challenged(&mut refusal));
     assert!(poll(asking.as_mut()).is_pending());
-    block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
+    block_on(oauth.0.state.wait_for(|state| state.client.waits_for_user().then_some(())));
     assert!(matches!(poll(waiting.as_mut()), Poll::Ready(true)), "there is a newer token");
     assert!(poll(asking.as_mut()).is_pending());
     oauth.cancel();
@@ -147,7 +147,7 @@ fn tokens_of_another_process_end_an_open_authorization() {
     assert_eq!(value, "");
     let mut waiting = Box::pin(oauth.challenged(&mut refusal));
     assert!(poll(waiting.as_mut()).is_pending());
-    block_on(oauth.0.state.wait_for(|state| state.client.poll_timeout().map(|_| ())));
+    block_on(oauth.0.state.wait_for(|state| state.client.waits_for_user().then_some(())));
     let (_, credentials) = tokens.load(SERVER).expect("in memory").expect("tokens");
     let (generation, _) = shared.load(SERVER).expect("in memory").expect("a registration");
     let stored = shared.replace(SERVER, Some(generation), Some(&credentials)).expect("in memory");

@@ -1,7 +1,6 @@
 //! The sources of the keys of an authorization server.
 
 use std::{
-    collections::BTreeSet,
     fmt,
     sync::{Arc, Mutex},
     time::{Duration, Instant},
@@ -53,12 +52,12 @@ struct State {
     tried: Option<Instant>,
     /// The error of the last fetch, if it failed.
     error: Option<String>,
-    /// The names of keys that were requested for the last fetch and are not in `keys`.
-    missing: BTreeSet<String>,
+    /// The last keys that differ from `keys`.
+    earlier: Option<Arc<KeySet>>,
 }
 
-/// The most names of missing keys that are kept, and the most bytes of each.
-pub(super) const MAX_MISSING: (usize, usize) = (100, 256);
+/// A fetch shows that a key is missing if it began at most this long before the request with that key has arrived.
+const JOIN_WINDOW: Duration = Duration::from_secs(1);
 
 /// The age at which keys are fetched again, even if no token needs others.
 const REFRESH_INTERVAL: Duration = Duration::from_secs(60 * 60);
@@ -66,7 +65,8 @@ const REFRESH_INTERVAL: Duration = Duration::from_secs(60 * 60);
 /// The age up to which keys are used if they cannot be fetched again.
 const MAX_AGE: Duration = Duration::from_secs(24 * 60 * 60);
 
-/// The least time between two fetches while there are no keys.
+/// The least time between two fetches while there are no keys, and the time after which a fetch is begun again that no
+/// request waits for any more: its timeout may have passed.
 const RETRY_INTERVAL: Duration = Duration::from_secs(5);
 
 impl KeySource {
@@ -76,9 +76,10 @@ impl KeySource {
     /// all requests that wait. If that fails, the known keys stay in use for a day. Without keys, a failed fetch is
     /// repeated after five seconds.
     ///
-    /// A token is refused for its unknown key only if the last fetch was successful and has not found that key. Before
-    /// that, the token cannot be verified, and requests with it get the status 503. A token that names no key is
-    /// refused if it is signed with none of the keys, unless the last fetch has failed.
+    /// A token is refused for its unknown key only if a fetch that the request has waited for has not found that key,
+    /// or if the last fetch has not found a key that an earlier one has found. Otherwise the key may be new, and
+    /// requests with it get the status 503 until the next fetch. A token that names no key is refused if it is signed
+    /// with none of the keys, unless the last fetch has failed.
     ///
     /// # Errors
     /// If `url` is neither an `https` URL nor an `http` URL on the loopback interface.
@@ -105,37 +106,38 @@ impl KeySource {
     }
 
     /// Returns the keys, with the required key if the authorization server has it. `is_there` returns whether a set has
-    /// that key. `name` identifies the key, and a missing name is recorded until the next fetch. Without a name, a
-    /// fetch cannot be related to the key, so the known keys are returned.
+    /// that key. If the token does not name its key, the set may not show it, so the known keys are returned.
     pub(super) async fn find(
         &self,
-        name: Option<&str>,
+        is_named: bool,
         is_there: impl Fn(&Arc<KeySet>) -> bool,
     ) -> Result<Arc<KeySet>, TokenError> {
         let remote = match &self.0 {
             Source::Fixed(keys) => return Ok(keys.clone()),
             Source::Remote(remote) => remote,
         };
-        let mut is_throttled = false;
-        let demand = |progress| remote.demand(progress, &is_there, &mut is_throttled);
+        let (arrived, mut waits) = ((remote.now)(), false);
+        let demand = |progress| {
+            let demand = remote.demand(progress, &is_there);
+            waits = demand != Demand::Nothing;
+            demand
+        };
         remote.flight.run(demand, || remote.clone().refresh()).await;
-        let mut state = lock(&remote.state);
+        let state = lock(&remote.state);
         let Some(keys) = remote.usable(&state).cloned() else {
             return Err(TokenError::Unavailable(state.error.clone().unwrap_or_default()));
         };
-        if is_there(&keys) || name.is_some_and(|name| state.missing.contains(name)) {
+        if is_there(&keys) {
             return Ok(keys);
         }
         // The key may be new, and clients would treat a refusal as final.
         if let Some(error) = &state.error {
             return Err(TokenError::Unavailable(error.clone()));
         }
-        if is_throttled && name.is_some() {
+        let is_recent = |fetched: Instant| arrived.saturating_duration_since(fetched) <= JOIN_WINDOW;
+        let is_missing = waits && state.fetched.is_some_and(is_recent);
+        if is_named && !is_missing && !state.earlier.as_ref().is_some_and(is_there) {
             return Err(TokenError::Unavailable("its key is not fetched again yet".into()));
-        }
-        let (most, length) = MAX_MISSING;
-        if let Some(name) = name.filter(|name| name.len() <= length && state.missing.len() < most) {
-            state.missing.insert(name.to_owned());
         }
         Ok(keys)
     }
@@ -151,24 +153,21 @@ impl Remote {
         state.keys.as_ref().filter(|_| state.fetched.is_some_and(|fetched| self.since(fetched) < MAX_AGE))
     }
 
-    /// Returns whether to fetch the keys now, or to wait until they are fetched. `is_throttled` is set if only the
-    /// interval since the last fetch prevents a fetch.
-    fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool, is_throttled: &mut bool) -> Demand {
+    /// Returns whether to fetch the keys now, or to wait until they are fetched.
+    fn demand(&self, progress: Progress, is_there: impl Fn(&Arc<KeySet>) -> bool) -> Demand {
         let mut state = lock(&self.state);
         let has_key = self.usable(&state).is_some_and(is_there);
         let interval = if state.keys.is_some() { self.interval } else { self.interval.min(RETRY_INTERVAL) };
-        let is_soon = state.tried.is_some_and(|tried| self.since(tried) < interval);
+        let is_within = |time| state.tried.is_some_and(|tried| self.since(tried) < time);
+        let is_soon = is_within(interval);
         let is_fresh = state.fetched.is_some_and(|fetched| self.since(fetched) < REFRESH_INTERVAL);
         match progress {
             _ if has_key && is_fresh => return Demand::Nothing,
             // Requests whose key is known do not wait for others.
             Progress::Driven => return if has_key { Demand::Nothing } else { Demand::Wait },
             // All requests that waited for it were dropped.
-            Progress::Parked if is_soon => return Demand::Wait,
-            Progress::Idle if is_soon => {
-                *is_throttled = !has_key;
-                return Demand::Nothing;
-            }
+            Progress::Parked if is_soon && is_within(RETRY_INTERVAL) => return Demand::Wait,
+            Progress::Idle if is_soon => return Demand::Nothing,
             Progress::Parked | Progress::Idle => {}
         }
         state.tried = Some((self.now)());
@@ -192,13 +191,13 @@ impl Remote {
         let mut state = lock(&self.state);
         match fetched {
             Ok(keys) => {
-                *state =
-                    State { keys: Some(Arc::new(keys)), fetched: Some(begin), tried: state.tried, ..State::default() };
+                let last = state.keys.take();
+                let is_same = last.as_ref().is_some_and(|last| last.is_same(&keys));
+                let earlier = if is_same { state.earlier.take() } else { last };
+                let (keys, fetched) = (Some(Arc::new(keys)), Some(begin));
+                *state = State { keys, fetched, tried: state.tried, error: None, earlier };
             }
-            Err(why) => {
-                state.error = Some(why);
-                state.missing.clear();
-            }
+            Err(why) => state.error = Some(why),
         }
     }
 }

@@ -40,7 +40,7 @@ impl fmt::Display for KeySetError {
 impl std::error::Error for KeySetError {}
 
 /// A public key for signatures.
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 pub(super) struct Key {
     id: Option<String>,
     /// The only algorithm of the key, if it names one.
@@ -48,7 +48,7 @@ pub(super) struct Key {
     material: Material,
 }
 
-#[derive(Clone)]
+#[derive(Clone, PartialEq, Eq)]
 enum Material {
     Rsa { n: Vec<u8>, e: Vec<u8> },
     P256(Vec<u8>),
@@ -78,6 +78,11 @@ impl KeySet {
             return Err(KeySetError::TooMany);
         }
         Ok(Self(keys.iter().filter_map(Key::of).collect()))
+    }
+
+    /// Returns whether two sets have the same keys, in the same order.
+    pub(super) fn is_same(&self, other: &Self) -> bool {
+        self.0 == other.0
     }
 
     /// Returns the keys with which a token may be signed.
