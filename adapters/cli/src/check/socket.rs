@@ -420,6 +420,70 @@ mod tests {
         }
     }
 
+    /// Serves one response after the other, and returns the first lines of the requests.
+    fn serve(
+        listener: std::net::TcpListener,
+        responses: &'static [&'static str],
+    ) -> std::thread::JoinHandle<Vec<String>> {
+        std::thread::spawn(move || {
+            let serve = |response: &&str| {
+                let (mut socket, _) = listener.accept().expect("a connection");
+                let mut bytes = vec![0; 4096];
+                let len = socket.read(&mut bytes).expect("a request");
+                write!(socket, "HTTP/1.1 {response}\r\nContent-Length: 0\r\n\r\n").expect("it is written");
+                let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
+                let session = text.lines().find(|line| line.starts_with(SESSION)).unwrap_or_default();
+                format!("{} {session}", text.split(' ').next().unwrap_or_default())
+            };
+            responses.iter().map(serve).collect()
+        })
+    }
+
+    #[test]
+    fn refusals_are_confirmed_by_an_accepted_request() {
+        const REFUSED: &str = "401 Unauthorized";
+        const FIRST: &str = "200 OK\r\nMcp-Session-Id: a";
+        const SECOND: &str = "200 OK\r\nMcp-Session-Id: b";
+        // Whether there are credentials, the responses, and the statuses that the check sees.
+        let rows: [(bool, &[&str], &[Option<u16>], &str); 5] = [
+            // The server refuses one request only. The session of the confirmation is deleted.
+            (
+                true,
+                &[FIRST, "202 Accepted", REFUSED, SECOND, "204 No Content"],
+                &[Some(200), Some(202), Some(401)],
+                "DELETE Mcp-Session-Id: b",
+            ),
+            (true, &[FIRST, "202 Accepted", REFUSED, REFUSED], &[Some(200), Some(202), None], "POST "),
+            // A failure is no confirmation.
+            (true, &[FIRST, "202 Accepted", REFUSED, "x"], &[Some(200), Some(202), Some(401)], "POST "),
+            (false, &[FIRST, "202 Accepted", REFUSED], &[Some(200), Some(202), Some(401)], "POST Mcp-Session-Id: a"),
+            // No request has been accepted.
+            (true, &["404 Not Found", REFUSED, REFUSED], &[Some(404), Some(401), Some(401)], "POST Mcp-Session-Id: a"),
+        ];
+        for (has_credentials, responses, expected, last) in rows {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let url = format!("http://{}/", listener.local_addr().expect("an address"));
+            let served = serve(listener, responses);
+            let name = if has_credentials { "Authorization" } else { "Origin" };
+            let mut address = Address::new(&url, vec![(name.into(), "Bearer x".into())]).expect("an address");
+            let mut statuses = Vec::new();
+            for at in 0..3 {
+                let mut request = Request { method: "POST", ..Request::default() };
+                request.set(SESSION, (at > 0).then_some("a"));
+                match address.exchange(&request, Duration::from_secs(20)) {
+                    Ok(response) => statuses.push(Some(response.status)),
+                    Err(error) => {
+                        assert!(super::super::wire::is_own(&error), "{error}");
+                        statuses.push(None);
+                    }
+                }
+            }
+            assert_eq!(statuses, expected);
+            let requests = served.join().expect("no panic");
+            assert_eq!(requests.last().map(String::as_str), Some(last), "{requests:?}");
+        }
+    }
+
     #[test]
     fn handshakes_end_at_the_deadline() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
