@@ -479,6 +479,8 @@ mod tests {
                 }
             }
             assert_eq!(statuses, expected);
+            // A request that is missing is an empty one.
+            responses.iter().for_each(|_| drop(TcpStream::connect((address.host.as_str(), address.port))));
             let requests = served.join().expect("no panic");
             assert_eq!(requests.last().map(String::as_str), Some(last), "{requests:?}");
         }
