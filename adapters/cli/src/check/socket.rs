@@ -42,7 +42,7 @@ pub(super) struct Address {
     tls: Option<Arc<ClientConfig>>,
     /// The tokens that are sent with each request.
     sign_in: Option<SignIn>,
-    /// The first request of no session that the server has accepted. It shows later whether credentials are still valid.
+    /// The first request without a session that the server has accepted. It shows later whether credentials are valid.
     accepted: Option<Request>,
     secrets: Secrets,
 }

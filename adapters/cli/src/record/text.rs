@@ -235,7 +235,7 @@ impl TextMasker {
         self.write(letter, out);
     }
 
-    /// Takes a letter of a value without quotes. Other escapes than those of line breaks, blanks and signs belong to it.
+    /// Takes a letter of a value without quotes. Escapes belong to it, except those of line breaks, blanks and signs.
     fn bare(&mut self, letter: Letter<'_>, out: &mut Vec<u8>) {
         let Place::Bare { wide, list } = self.place else { return };
         let Letter { byte, is_escape, .. } = letter;
