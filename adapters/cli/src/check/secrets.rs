@@ -27,6 +27,11 @@ const HARMLESS: [&str; 10] = [
     "user-agent",
 ];
 
+/// Returns whether the value of a header may be a secret.
+pub(super) fn is_secret(name: &str) -> bool {
+    !HARMLESS.iter().any(|harmless| name.eq_ignore_ascii_case(harmless))
+}
+
 /// Masks secrets in reports.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Secrets(BTreeSet<String>);
@@ -35,10 +40,10 @@ impl Secrets {
     /// Adds the value of a header, and its parts that may be secrets: each cookie, and what follows a scheme. Of
     /// credentials, the scheme is no secret.
     pub(super) fn add(&mut self, name: &str, value: &str) {
-        let name = name.to_ascii_lowercase();
-        if HARMLESS.contains(&name.as_str()) {
+        if !is_secret(name) {
             return;
         }
+        let name = name.to_ascii_lowercase();
         let (scheme, credentials) = value.trim().split_once(' ').unwrap_or_default();
         if !name.ends_with("authorization") || credentials.is_empty() {
             self.insert(value);
@@ -79,24 +84,38 @@ impl Secrets {
 
     /// Returns a text without the secrets. Where the text was cut, the beginning of one is masked, too.
     pub(super) fn mask(&self, text: &str) -> String {
+        self.mask_beginning(text, usize::MAX)
+    }
+
+    /// Returns the beginning of a text without the secrets. It has at least this many characters if the whole has.
+    pub(super) fn mask_beginning(&self, text: &str, characters: usize) -> String {
         // Escapes may begin with any letter of a secret.
         let firsts: BTreeSet<_> = self.0.iter().filter_map(|secret| secret.chars().next()).chain(['\\']).collect();
-        let (mut out, mut written, mut masked_to) = (String::with_capacity(text.len()), 0, 0);
-        for (at, _) in text.char_indices().filter(|(_, letter)| firsts.contains(letter)) {
-            let found = self.0.iter().flat_map(|secret| [false, true].map(|is_escaped| (secret, is_escaped)));
-            let Some(len) = found.filter_map(|(secret, is_json)| found_len(&text[at..], secret, is_json)).max() else {
-                continue;
-            };
+        let (mut out, mut left, mut masked_to) = (String::new(), characters, 0);
+        for (at, letter) in text.char_indices() {
+            let found = firsts.contains(&letter).then(|| self.found_len(&text[at..])).flatten();
             // Secrets may overlap: what is masked is all that belongs to one of them.
             if at >= masked_to {
-                out.push_str(&text[written..at]);
-                out.push_str(MASK);
+                if left == 0 {
+                    break;
+                }
+                if found.is_some() {
+                    out.push_str(MASK);
+                    left = left.saturating_sub(MASK.len());
+                } else {
+                    out.push(letter);
+                    left -= 1;
+                }
             }
-            masked_to = masked_to.max(at + len);
-            written = masked_to;
+            masked_to = masked_to.max(at + found.unwrap_or_default());
         }
-        out.push_str(&text[written..]);
         out
+    }
+
+    /// Returns how many bytes at the start of a text are the longest secret there.
+    fn found_len(&self, text: &str) -> Option<usize> {
+        let all = self.0.iter().flat_map(|secret| [false, true].map(|is_json| found_len(text, secret, is_json)));
+        all.flatten().max()
     }
 }
 
@@ -135,7 +154,8 @@ fn after(text: &str, letter: char, is_json: bool) -> Option<&str> {
     }
     let mut rest = text;
     for unit in letter.encode_utf16(&mut [0; 2]) {
-        for expected in format!("\\u{unit:04x}").chars() {
+        let digits = [12, 8, 4, 0].map(|bits| char::from_digit(u32::from(*unit >> bits & 0xf), 16).unwrap_or_default());
+        for expected in ['\\', 'u'].into_iter().chain(digits) {
             if rest.is_empty() || rest.starts_with(CUT) {
                 return Some(rest);
             }

@@ -12,8 +12,8 @@ use rustls::{ClientConfig, ClientConnection, StreamOwned, pki_types::ServerName}
 use rustls_platform_verifier::ConfigVerifierExt;
 
 use super::{
-    secrets::Secrets,
-    wire::{Body, NoCredentials, Read, Request, Response, Site},
+    secrets::{Secrets, is_secret},
+    wire::{Body, NoCredentials, Read, Request, Response, Site, header},
 };
 use crate::{error::Failed, sign_in::SignIn};
 
@@ -26,6 +26,12 @@ const MAX_BODY: usize = 16 << 20;
 /// The longest line with the size of a chunk.
 const MAX_CHUNK_LINE: usize = 4 << 10;
 
+/// How long the deletion of a session is waited for.
+const DELETE: Duration = Duration::from_secs(2);
+
+/// The header with the id of a session.
+const SESSION: &str = "Mcp-Session-Id";
+
 /// The address of a server, with the headers that each request has.
 pub(super) struct Address {
     host: String,
@@ -36,8 +42,8 @@ pub(super) struct Address {
     tls: Option<Arc<ClientConfig>>,
     /// The tokens that are sent with each request.
     sign_in: Option<SignIn>,
-    /// Whether the server has accepted a request with stored tokens.
-    was_accepted: bool,
+    /// The first request without a session that the server has accepted. It shows later whether credentials are valid.
+    accepted: Option<Request>,
     secrets: Secrets,
 }
 
@@ -60,17 +66,7 @@ impl Address {
         let mut secrets = Secrets::default();
         headers.iter().for_each(|(name, value)| secrets.add(name, value));
         secrets.add_query(uri.query().unwrap_or_default());
-        Ok(Self {
-            host,
-            port,
-            authority: bare.to_owned(),
-            path,
-            headers,
-            tls,
-            sign_in: None,
-            was_accepted: false,
-            secrets,
-        })
+        Ok(Self { host, port, authority: bare.to_owned(), path, headers, tls, sign_in: None, accepted: None, secrets })
     }
 
     /// Sends stored tokens with each request.
@@ -107,7 +103,7 @@ impl Address {
     fn encode(&self, request: &Request, authorization: Option<&str>) -> Vec<u8> {
         let mut head = format!("{} {} HTTP/1.1\r\n", request.method, self.path);
         let mut line = |name: &str, value: &str| head.push_str(&format!("{name}: {value}\r\n"));
-        if super::wire::header(&request.headers, "host").is_none() {
+        if header(&request.headers, "host").is_none() {
             line("Host", &self.authority);
         }
         for (name, value) in self.headers.iter().chain(&request.headers) {
@@ -127,11 +123,27 @@ impl Address {
     /// Returns the value of the header `Authorization`, if there are stored tokens.
     fn authorization(&mut self, timeout: Duration) -> io::Result<Option<String>> {
         let Some(sign_in) = &mut self.sign_in else { return Ok(None) };
-        let authorization = sign_in.authorization(timeout).map_err(|error| io::Error::other(NoCredentials(error)))?;
+        let authorization =
+            sign_in.authorization(timeout).map_err(|error| io::Error::other(NoCredentials::Refresh(error)))?;
         if let Some(value) = &authorization {
             self.secrets.add("Authorization", value);
         }
         Ok(authorization)
+    }
+
+    /// Returns whether the server refuses these credentials also for a request that it has accepted before: it may
+    /// answer one request with 401 for other reasons.
+    fn are_refused(&self, authorization: Option<&str>, timeout: Duration) -> bool {
+        let has_credentials = self.sign_in.is_some() || self.headers.iter().any(|(name, _)| is_secret(name));
+        let Some(request) = self.accepted.as_ref().filter(|_| has_credentials) else { return false };
+        let Ok(response) = self.exchange_once(request, authorization, timeout) else { return false };
+        if let Some(id) = response.header(SESSION) {
+            let mut request = Request { method: "DELETE", ..Request::default() };
+            request.set(SESSION, Some(id));
+            // The server may not support it.
+            let _ = self.exchange_once(&request, authorization, timeout.min(DELETE));
+        }
+        response.status == 401
     }
 
     fn exchange_once(&self, request: &Request, authorization: Option<&str>, timeout: Duration) -> io::Result<Response> {
@@ -165,7 +177,7 @@ impl Address {
         };
         let rest = buffer.split_off(end + 4);
         let (status, headers) = parse_head(&String::from_utf8_lossy(&buffer))?;
-        let field = |name| super::wire::header(&headers, name);
+        let field = |name| header(&headers, name);
         let coding = match field("transfer-encoding") {
             Some(coding) if coding.to_ascii_lowercase().contains("chunked") => Coding::Chunked,
             _ => match field("content-length").and_then(|length| length.trim().parse().ok()) {
@@ -185,18 +197,21 @@ impl Address {
 impl Site for Address {
     fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
         // Each of these steps has the whole time, so that a slow authorization server is no fault of the server.
-        let authorization = self.authorization(timeout)?;
+        let mut authorization = self.authorization(timeout)?;
         let mut response = self.exchange_once(request, authorization.as_deref(), timeout)?;
-        let is_renewed = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref(), timeout);
-        if response.status == 401 && self.sign_in.as_mut().is_some_and(is_renewed) {
-            let authorization = self.authorization(timeout)?;
+        let renew = |sign_in: &mut SignIn| sign_in.renew(authorization.as_deref(), timeout);
+        if response.status == 401 && self.sign_in.as_mut().is_some_and(renew) {
+            authorization = self.authorization(timeout)?;
             response = self.exchange_once(request, authorization.as_deref(), timeout)?;
         }
-        if self.sign_in.is_some() && response.status == 401 && self.was_accepted {
-            // The token has expired or was revoked since, which says nothing about the server.
-            return Err(io::Error::other(NoCredentials(io::Error::other("the server refuses it with status 401"))));
+        if response.status == 401 && self.are_refused(authorization.as_deref(), timeout) {
+            // They have expired or were revoked since, which says nothing about the server.
+            return Err(io::Error::other(NoCredentials::Refused));
         }
-        self.was_accepted |= response.status != 401;
+        let is_accepted = (200..300).contains(&response.status);
+        if is_accepted && self.accepted.is_none() && header(&request.headers, SESSION).is_none() {
+            self.accepted = Some(request.clone());
+        }
         Ok(response)
     }
 
@@ -405,6 +420,72 @@ mod tests {
         }
     }
 
+    /// Serves one response after the other, and returns the first lines of the requests.
+    fn serve(
+        listener: std::net::TcpListener,
+        responses: &'static [&'static str],
+    ) -> std::thread::JoinHandle<Vec<String>> {
+        std::thread::spawn(move || {
+            let serve = |response: &&str| {
+                let (mut socket, _) = listener.accept().expect("a connection");
+                let mut bytes = vec![0; 4096];
+                let len = socket.read(&mut bytes).expect("a request");
+                write!(socket, "HTTP/1.1 {response}\r\nContent-Length: 0\r\n\r\n").expect("it is written");
+                let text = String::from_utf8_lossy(&bytes[..len]).into_owned();
+                let session = text.lines().find(|line| line.starts_with(SESSION)).unwrap_or_default();
+                format!("{} {session}", text.split(' ').next().unwrap_or_default())
+            };
+            responses.iter().map(serve).collect()
+        })
+    }
+
+    #[test]
+    fn refusals_are_confirmed_by_an_accepted_request() {
+        const REFUSED: &str = "401 Unauthorized";
+        const FIRST: &str = "200 OK\r\nMcp-Session-Id: a";
+        const SECOND: &str = "200 OK\r\nMcp-Session-Id: b";
+        // Whether there are credentials, the responses, and the statuses that the check sees.
+        let rows: [(bool, &[&str], &[Option<u16>], &str); 5] = [
+            // The server refuses one request only. The session of the confirmation is deleted.
+            (
+                true,
+                &[FIRST, "202 Accepted", REFUSED, SECOND, "204 No Content"],
+                &[Some(200), Some(202), Some(401)],
+                "DELETE Mcp-Session-Id: b",
+            ),
+            (true, &[FIRST, "202 Accepted", REFUSED, REFUSED], &[Some(200), Some(202), None], "POST "),
+            // A failure is no confirmation.
+            (true, &[FIRST, "202 Accepted", REFUSED, "x"], &[Some(200), Some(202), Some(401)], "POST "),
+            (false, &[FIRST, "202 Accepted", REFUSED], &[Some(200), Some(202), Some(401)], "POST Mcp-Session-Id: a"),
+            // No request has been accepted.
+            (true, &["404 Not Found", REFUSED, REFUSED], &[Some(404), Some(401), Some(401)], "POST Mcp-Session-Id: a"),
+        ];
+        for (has_credentials, responses, expected, last) in rows {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let url = format!("http://{}/", listener.local_addr().expect("an address"));
+            let served = serve(listener, responses);
+            let name = if has_credentials { "Authorization" } else { "Origin" };
+            let mut address = Address::new(&url, vec![(name.into(), "Bearer x".into())]).expect("an address");
+            let mut statuses = Vec::new();
+            for at in 0..3 {
+                let mut request = Request { method: "POST", ..Request::default() };
+                request.set(SESSION, (at > 0).then_some("a"));
+                match address.exchange(&request, Duration::from_secs(20)) {
+                    Ok(response) => statuses.push(Some(response.status)),
+                    Err(error) => {
+                        assert!(super::super::wire::is_own(&error), "{error}");
+                        statuses.push(None);
+                    }
+                }
+            }
+            assert_eq!(statuses, expected);
+            // A request that is missing is an empty one.
+            responses.iter().for_each(|_| drop(TcpStream::connect((address.host.as_str(), address.port))));
+            let requests = served.join().expect("no panic");
+            assert_eq!(requests.last().map(String::as_str), Some(last), "{requests:?}");
+        }
+    }
+
     #[test]
     fn handshakes_end_at_the_deadline() {
         let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
@@ -438,7 +519,7 @@ mod tests {
     fn heads_are_parsed() {
         let head = "HTTP/1.1 404 Not Found\r\nA: b: c\r\nX:\r\n\r\n";
         let (status, headers) = parse_head(head).expect("a head");
-        assert_eq!((status, super::super::wire::header(&headers, "a")), (404, Some("b: c")));
+        assert_eq!((status, header(&headers, "a")), (404, Some("b: c")));
         assert!(parse_head("HTTP/2 200\r\n").is_err() && parse_head("").is_err());
         let address = Address::new("http://user@localhost:81/mcp?a=secret", Vec::new()).expect("an address");
         assert!(address.name() == "localhost:81/mcp" && address.is_loopback());

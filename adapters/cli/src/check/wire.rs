@@ -39,14 +39,21 @@ pub(super) trait Site {
     }
 }
 
-/// A request was not sent, because it has no credentials, or was refused because they are not valid any more. The
-/// server has no part in it.
+/// Why a request has no valid credentials. The server has no part in it.
 #[derive(Debug)]
-pub(super) struct NoCredentials(pub(super) io::Error);
+pub(super) enum NoCredentials {
+    /// It was not sent: there is no token for it.
+    Refresh(io::Error),
+    /// It was refused, and so is now a request that the server has accepted before.
+    Refused,
+}
 
 impl fmt::Display for NoCredentials {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the stored token cannot be refreshed: {}", self.0)
+        match self {
+            Self::Refresh(error) => write!(f, "the stored token cannot be refreshed: {error}"),
+            Self::Refused => f.write_str("the server refuses credentials with status 401 which it has accepted before"),
+        }
     }
 }
 

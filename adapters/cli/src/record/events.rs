@@ -1,8 +1,9 @@
 //! Masks streams of events. Their data are messages in JSON, and in HTTP+SSE (2024-11-05) the address of a session.
 
 use super::{
-    mask::{Kind, MASK, Masker},
+    mask::Masker,
     pseudonym::{Pseudonyms, UrlMasker},
+    text::{Kind, MASK},
 };
 
 const BOM: &[u8] = b"\xef\xbb\xbf";
@@ -35,8 +36,10 @@ impl Word {
 enum Syntax {
     /// An object in JSON.
     Object,
-    /// An object with a line break in a text or in a number, which is no JSON. Readers differ in where its texts end,
-    /// so the rest of the data is masked.
+    /// An object in whose last line a masked number may have ended. If it goes on, the object is broken.
+    Number,
+    /// An object with a line break in a text or in a masked number, which is no JSON. Readers differ in where its texts
+    /// end, so the rest of the data is masked.
     Broken,
     /// Another value in JSON, or lines of another kind.
     Lines,
@@ -140,12 +143,14 @@ impl EventsMasker {
             Place::Name(_) | Place::Other => self.line.end_line(out),
             Place::Colon | Place::Blanks => {}
             Place::Data(Syntax::Object) => {
-                if !self.data.is_between() {
+                if self.data.is_number() {
+                    self.syntax = Some(Syntax::Number);
+                } else if !self.data.is_between() {
                     self.syntax = Some(Syntax::Broken);
                 }
                 self.data.end_line(out);
             }
-            Place::Data(Syntax::Broken) => {}
+            Place::Data(Syntax::Number | Syntax::Broken) => {}
             Place::Data(Syntax::Lines) => self.data.end_line(out),
             Place::Data(Syntax::Address) => self.address.end_line(out),
         }
@@ -208,6 +213,15 @@ impl EventsMasker {
 
     fn take_data(&mut self, syntax: Syntax, byte: u8, out: &mut Vec<u8>) {
         match syntax {
+            Syntax::Number if matches!(byte, b' ' | b'\t') => out.push(byte),
+            Syntax::Number => {
+                let next = if matches!(byte, b',' | b'}' | b']') { Syntax::Object } else { Syntax::Broken };
+                (self.syntax, self.place) = (Some(next), Place::Data(next));
+                if next == Syntax::Broken {
+                    return out.extend_from_slice(MASK);
+                }
+                self.data.mask(&[byte], out);
+            }
             Syntax::Object | Syntax::Lines => self.data.mask(&[byte], out),
             Syntax::Broken => {}
             Syntax::Address => self.address.mask(&[byte], out),
@@ -312,6 +326,17 @@ mod tests {
             ("data: {\"a\":\"b\\\ndata: \",\"token\":\"canary\"}\n\n", "data: {\"a\":\"b\\\ndata: ***\n\n"),
             ("data: {\"a\":\"token=\\\ndata: canary\"}\n\n", "data: {\"a\":\"token=***\ndata: ***\n\n"),
             ("data: {\"token\":12\ndata: 34}\n\n", "data: {\"token\":\"***\"\ndata: ***\n\n"),
+            ("data: {\"token\":12\ndata:\ndata:  .5}\n\n", "data: {\"token\":\"***\"\ndata:\ndata:  ***\n\n"),
+            // A number that has ended before the line break.
+            (
+                "data: {\ndata:  \"accessToken\": 12345\ndata: }\n\ndata: {\"a\":1}\n\n",
+                "data: {\ndata:  \"accessToken\": \"***\"\ndata: }\n\ndata: {\"a\":1}\n\n",
+            ),
+            (
+                "data: {\"token\":[1\ndata:  , 2\n: x\ndata: \ndata: ],\"a\":\"b\"\ndata: ,\"token\":\"canary\"}\n\n",
+                "data: {\"token\":[\"***\"\ndata:  , \"***\"\n: x\ndata: \ndata: ],\"a\":\"b\"\ndata: ,\"token\":\"***\"}\n\n",
+            ),
+            ("data: {\"token\":12\n\ndata: {\"a\":\"b\"}\n\n", "data: {\"token\":\"***\"\n\ndata: {\"a\":\"b\"}\n\n"),
             // The next event is read as usual.
             (
                 "data: {\"a\":\"b\ndata: c\ndata:\n: d\nid: 1\n\ndata: {\"a\":\"b\"}\n\n",

@@ -3,91 +3,7 @@
 //! Bytes arrive in chunks that end anywhere, and must be recorded before they are forwarded. So this is a scanner with
 //! a state and no parser of whole messages. It leaves the syntax of JSON as it is.
 
-/// The replacement of a masked value.
-pub(super) const MASK: &[u8] = b"***";
-
-/// The longest name of a secret. Of longer words the end is compared.
-const WORD: usize = 64;
-
-/// Ends of names of secrets, in lower case and without `-` and `_`.
-const SECRETS: [&[u8]; 14] = [
-    b"authorization",
-    b"cookie",
-    b"cookies",
-    b"password",
-    b"passwd",
-    b"passphrase",
-    b"secret",
-    b"token",
-    b"apikey",
-    b"privatekey",
-    b"accesskey",
-    b"credential",
-    b"credentials",
-    b"clientassertion",
-];
-
-/// Whole names that end like a secret and are none: members of the protocol, and cursors of lists.
-const NO_SECRETS: [&[u8]; 5] =
-    [b"progresstoken", b"pagetoken", b"nextpagetoken", b"continuationtoken", b"resumptiontoken"];
-
-/// The syntax of the bytes.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Kind {
-    /// JSON, in which texts may contain `name=value` and JSON with escapes.
-    Json,
-    /// Any text.
-    Text,
-}
-
-/// The last letters of a word.
-#[derive(Debug)]
-struct Word {
-    letters: [u8; WORD],
-    len: usize,
-}
-
-impl Word {
-    const fn new() -> Self {
-        Self { letters: [0; WORD], len: 0 }
-    }
-
-    const fn clear(&mut self) {
-        self.len = 0;
-    }
-
-    /// Adds a byte, and returns whether it belongs to a name.
-    fn push(&mut self, byte: u8) -> bool {
-        match byte {
-            b'-' | b'_' => true,
-            byte if byte.is_ascii_alphanumeric() => {
-                if self.len == WORD {
-                    self.letters.copy_within(WORD / 2.., 0);
-                    self.len = WORD / 2;
-                }
-                self.letters[self.len] = byte.to_ascii_lowercase();
-                self.len += 1;
-                true
-            }
-            _ => false,
-        }
-    }
-
-    fn get(&self) -> &[u8] {
-        &self.letters[..self.len]
-    }
-
-    fn is_secret(&self) -> bool {
-        let word = self.get();
-        SECRETS.iter().any(|end| word.ends_with(end)) && !NO_SECRETS.contains(&word)
-    }
-
-    /// Returns whether the value is a list of words: a scheme and credentials, or several cookies.
-    fn is_wide(&self) -> bool {
-        let word = self.get();
-        [&b"authorization"[..], b"cookie", b"cookies"].iter().any(|end| word.ends_with(end))
-    }
-}
+use super::text::{Kind, MASK, TextMasker};
 
 /// A place in JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -118,54 +34,19 @@ enum Json {
     },
 }
 
-/// A place in text. `wide`: the value is several words. `list`: it is an element of a list.
-#[derive(Clone, Copy, Debug)]
-enum Text {
-    Scan,
-    /// After the name of a secret.
-    Named {
-        wide: bool,
-    },
-    /// After the colon or the equals sign, and this many backslashes, which are kept back.
-    Value {
-        wide: bool,
-        list: bool,
-        slashes: u32,
-    },
-    /// In quotes that have this many backslashes before them.
-    Quoted {
-        wide: bool,
-        list: bool,
-        quote: u8,
-        slashes: u32,
-        run: u32,
-        shown: bool,
-    },
-    /// In a value without quotes, of which `word` has the first letters, and after this many backslashes, which are
-    /// kept back.
-    Bare {
-        wide: bool,
-        list: bool,
-        run: u32,
-    },
-}
-
 /// Masks the bytes of one stream.
 #[derive(Debug)]
 pub(crate) struct Masker {
     kind: Kind,
     json: Json,
-    text: Text,
-    name: Word,
-    word: Word,
+    text: TextMasker,
     /// The backslashes before the next byte, in a text of JSON.
     run: u32,
 }
 
 impl Masker {
     pub(crate) const fn new(kind: Kind) -> Self {
-        let json = Json::Between(Place::Other);
-        Self { kind, json, text: Text::Scan, name: Word::new(), word: Word::new(), run: 0 }
+        Self { kind, json: Json::Between(Place::Other), text: TextMasker::new(kind), run: 0 }
     }
 
     /// Appends the bytes to `out`, with the values of secrets replaced by three asterisks.
@@ -173,7 +54,7 @@ impl Masker {
         for &byte in bytes {
             match self.kind {
                 Kind::Json => self.json(byte, out),
-                Kind::Text => self.text(byte, out),
+                Kind::Text => self.text.take(byte, out),
             }
         }
     }
@@ -189,24 +70,22 @@ impl Masker {
         matches!(self.json, Json::Between(_))
     }
 
+    /// Returns whether the last byte belongs to a number that is masked.
+    pub(super) const fn is_number(&self) -> bool {
+        matches!(self.json, Json::Number { .. })
+    }
+
     fn json(&mut self, byte: u8, out: &mut Vec<u8>) {
         let is_end = byte == b'\n' || byte == b'"' && self.run.is_multiple_of(2);
         self.run = if byte == b'\\' { self.run.saturating_add(1) } else { 0 };
         match self.json {
             Json::Between(place) => self.between(place, byte, out),
             Json::Text if is_end => {
-                let is_name = byte == b'"' && self.name.is_secret();
-                self.end_text(out);
+                let is_name = self.text.end(out) && byte == b'"';
                 self.json = Json::Between(if is_name { Place::Named } else { Place::Other });
                 out.push(byte);
             }
-            Json::Text => {
-                // A secret may be the last part of a name, as in `db.password`.
-                if !self.name.push(byte) {
-                    self.name.clear();
-                }
-                self.text(byte, out);
-            }
+            Json::Text => self.text.take(byte, out),
             Json::Secret { list, .. } if is_end => {
                 let place = if list && byte == b'"' { Place::List } else { Place::Other };
                 self.json = Json::Between(place);
@@ -226,33 +105,26 @@ impl Masker {
         }
     }
 
-    /// Ends the text that is scanned.
-    fn end_text(&mut self, out: &mut Vec<u8>) {
-        if matches!(self.text, Text::Value { slashes: 1.., .. }) {
-            out.extend_from_slice(MASK);
-        }
-        self.word.clear();
-        self.text = Text::Scan;
-    }
-
     /// Takes a byte outside of texts and masked numbers.
     fn between(&mut self, place: Place, byte: u8, out: &mut Vec<u8>) {
         let list = place == Place::List;
         self.json = match (byte, place) {
             (b'"', Place::Value | Place::List) => Json::Secret { list, shown: false },
             // After `password=`, in a line that is no JSON.
-            (b'"', Place::Other) if matches!(self.text, Text::Value { .. }) => {
-                self.end_text(out);
+            (b'"', Place::Other) if self.text.is_before_value() => {
+                self.text.end(out);
                 Json::Secret { list: false, shown: false }
             }
             (b'"', _) => {
                 self.run = 0;
-                self.name.clear();
-                self.end_text(out);
+                self.text.end(out);
                 Json::Text
             }
             // In JSON there are no words outside of texts, so this concerns lines that are none.
-            (_, Place::Other) => return self.text(byte, out),
+            (_, Place::Other) => {
+                self.json = Json::Between(place);
+                return self.text.take(byte, out);
+            }
             (b' ' | b'\t' | b'\r' | b'\n', place) => Json::Between(place),
             (b':', Place::Named) => Json::Between(Place::Value),
             (b'[', Place::Value) => Json::Between(Place::List),
@@ -268,128 +140,6 @@ impl Masker {
         };
         out.push(byte);
     }
-
-    fn text(&mut self, byte: u8, out: &mut Vec<u8>) {
-        self.text = match self.text {
-            Text::Scan => self.scan(byte),
-            Text::Named { wide } => match byte {
-                b'\\' | b'"' | b'\'' | b' ' => Text::Named { wide },
-                b':' | b'=' => Text::Value { wide, list: false, slashes: 0 },
-                _ => self.scan(byte),
-            },
-            Text::Value { wide, list, slashes } => return self.value(wide, list, slashes, byte, out),
-            Text::Quoted { .. } => return self.quoted(byte, out),
-            Text::Bare { wide, list, run } => return self.bare(wide, list, run, byte, out),
-        };
-        out.push(byte);
-    }
-
-    /// Takes a byte before a value.
-    fn value(&mut self, wide: bool, list: bool, slashes: u32, byte: u8, out: &mut Vec<u8>) {
-        let is_escape = slashes > 0 && self.kind == Kind::Json;
-        let text = match byte {
-            b'\\' => {
-                self.text = Text::Value { wide, list, slashes: slashes.saturating_add(1) };
-                return;
-            }
-            b'"' | b'\'' => Text::Quoted { wide, list, quote: byte, slashes, run: 0, shown: false },
-            // An escaped blank, or an escaped line break in a list.
-            b't' if is_escape => Text::Value { wide, list, slashes: 0 },
-            b'n' | b'r' if is_escape && list => Text::Value { wide, list, slashes: 0 },
-            b'n' | b'r' if is_escape => Text::Scan,
-            b'\n' | b'\r' if list && self.kind == Kind::Text => Text::Value { wide, list, slashes: 0 },
-            b'\n' | b'\r' => self.scan(byte),
-            b' ' | b'\t' | b'=' | b'(' if slashes == 0 => Text::Value { wide, list, slashes },
-            b'[' if slashes == 0 => Text::Value { wide, list: true, slashes },
-            b',' if slashes == 0 && list => Text::Value { wide, list, slashes },
-            b'{' | b',' | b';' | b'&' | b'}' | b']' | b')' if slashes == 0 => self.scan(byte),
-            _ => {
-                out.extend_from_slice(MASK);
-                self.word.clear();
-                self.word.push(byte);
-                self.text = Text::Bare { wide, list, run: 0 };
-                return;
-            }
-        };
-        push_slashes(slashes, out);
-        out.push(byte);
-        self.text = text;
-    }
-
-    /// Takes a byte of a value without quotes. Escapes belong to it, except those of line breaks, blanks and quotes.
-    fn bare(&mut self, wide: bool, list: bool, run: u32, byte: u8, out: &mut Vec<u8>) {
-        if byte == b'\\' && self.kind == Kind::Json {
-            self.text = Text::Bare { wide, list, run: run.saturating_add(1) };
-            return;
-        }
-        // `Bearer` and `Basic` are followed by the secret.
-        let is_scheme = [&b"bearer"[..], b"basic"].contains(&self.word.get());
-        let is_end = match byte {
-            b'\n' | b'\r' | b'"' => true,
-            b'n' | b'r' if run > 0 => true,
-            b't' if run > 0 => !wide && !is_scheme,
-            _ if run > 0 => false,
-            b',' | b']' if list => true,
-            b'\'' | b',' | b';' | b'&' | b'<' | b'>' | b')' | b'}' | b']' => !wide,
-            b' ' | b'\t' => !wide && !is_scheme,
-            _ => false,
-        };
-        if !is_end {
-            // The letter of an escaped blank is no part of a word.
-            if byte != b't' || run == 0 {
-                self.word.push(byte);
-            }
-            self.text = Text::Bare { wide, list, run: 0 };
-            return;
-        }
-        self.word.clear();
-        self.text = match byte {
-            b',' if list => Text::Value { wide, list, slashes: 0 },
-            b'n' | b'r' | b't' => Text::Scan,
-            _ => self.scan(byte),
-        };
-        push_slashes(run, out);
-        out.push(byte);
-    }
-
-    fn scan(&mut self, byte: u8) -> Text {
-        if self.word.push(byte) {
-            return Text::Scan;
-        }
-        let (is_secret, wide) = (self.word.is_secret(), self.word.is_wide());
-        let is_bearer = self.word.get().ends_with(b"bearer");
-        self.word.clear();
-        match byte {
-            b' ' if is_bearer => Text::Value { wide: false, list: false, slashes: 0 },
-            b':' | b'=' if is_secret => Text::Value { wide, list: false, slashes: 0 },
-            b'\\' | b'"' | b'\'' | b' ' if is_secret => Text::Named { wide },
-            _ => Text::Scan,
-        }
-    }
-
-    /// Takes a byte of a value in quotes. Its backslashes are kept back until it is known whether they end it.
-    fn quoted(&mut self, byte: u8, out: &mut Vec<u8>) {
-        let Text::Quoted { wide, list, quote, slashes, run, shown } = self.text else { return };
-        let is_line_end = byte == b'\n';
-        // Each level of nesting doubles the backslashes before a quote that ends the value.
-        let is_quote_end = byte == quote && run % slashes.saturating_add(1).saturating_mul(2) == slashes;
-        if is_quote_end || is_line_end {
-            push_slashes(if is_line_end { 0 } else { run }, out);
-            out.push(byte);
-            self.word.clear();
-            self.text = if list && is_quote_end { Text::Value { wide, list, slashes: 0 } } else { Text::Scan };
-            return;
-        }
-        let run = if byte == b'\\' { run.saturating_add(1) } else { 0 };
-        if !shown && run == 0 {
-            out.extend_from_slice(MASK);
-        }
-        self.text = Text::Quoted { wide, list, quote, slashes, run, shown: shown || run == 0 };
-    }
-}
-
-fn push_slashes(count: u32, out: &mut Vec<u8>) {
-    out.extend((0..count).map(|_| b'\\'));
 }
 
 #[cfg(test)]
@@ -405,7 +155,7 @@ mod tests {
     }
 
     /// Secrets contain `canary`.
-    const JSON: [(&str, &str); 41] = [
+    const JSON: &[(&str, &str)] = &[
         (r#"{"password":"canary"}"#, r#"{"password":"***"}"#),
         (r#"{"api_key" : "can\"ary\\", "x":1}"#, r#"{"api_key" : "***", "x":1}"#),
         (r#"{"Authorization":"Bearer canary","id":1}"#, r#"{"Authorization":"***","id":1}"#),
@@ -440,6 +190,64 @@ mod tests {
         (r#"{"text":"token=\nx"}"#, r#"{"text":"token=\nx"}"#),
         (r#"{"text":"say \"token=canary\" x"}"#, r#"{"text":"say \"token=***\" x"}"#),
         (r#"{"text":"{\"token\":\"canary\\\\\",\"a\":\"b\"}"}"#, r#"{"text":"{\"token\":\"***\\\\\",\"a\":\"b\"}"}"#),
+        // Quotes and signs that are written as escapes, in JSON that a text contains and in other texts.
+        (r#"{"text":"{\u0022token\u0022:\u0022canary\u0022}"}"#, r#"{"text":"{\u0022token\u0022:\u0022***\u0022}"}"#),
+        (
+            r#"{"text":"{\u0022token\u0022:\u0022can\\u0022ary\\\\\u0022,\u0022a\u0022:1}"}"#,
+            r#"{"text":"{\u0022token\u0022:\u0022***\\\\\u0022,\u0022a\u0022:1}"}"#,
+        ),
+        (
+            r#"{"a":"{\u0022b\u0022:\u0022{\\u0022token\\u0022:\\u0022canary\\u0022}\u0022}"}"#,
+            r#"{"a":"{\u0022b\u0022:\u0022{\\u0022token\\u0022:\\u0022***\\u0022}\u0022}"}"#,
+        ),
+        (
+            r#"{"a":"{\u0022b\u0022:\u0022{\\\u0022token\\\u0022:\\\u0022canary\\\u0022}\u0022}"}"#,
+            r#"{"a":"{\u0022b\u0022:\u0022{\\\u0022token\\\u0022:\\\u0022***\\\u0022}\u0022}"}"#,
+        ),
+        (
+            r#"{"text":"{\"token\u0022: \u0022canary\", \"a\":1}"}"#,
+            r#"{"text":"{\"token\u0022: \u0022***\", \"a\":1}"}"#,
+        ),
+        (r#"{"text":"{\u0027token\u0027: \u0027canary\u0027}"}"#, r#"{"text":"{\u0027token\u0027: \u0027***\u0027}"}"#),
+        (
+            r#"{"text":"{\u0022cookies\u0022:[\u0022canary\u0022,\u000a\u0022canary\u0022],\u0022a\u0022:1}"}"#,
+            r#"{"text":"{\u0022cookies\u0022:[\u0022***\u0022,\u000a\u0022***\u0022],\u0022a\u0022:1}"}"#,
+        ),
+        (r#"{"text":"password\u003dcanary x"}"#, r#"{"text":"password\u003d*** x"}"#),
+        (r#"{"text":"password\u003A canary x"}"#, r#"{"text":"password\u003A *** x"}"#),
+        (r#"{"text":"password\\u003dcanary x"}"#, r#"{"text":"password\\u003d*** x"}"#),
+        (r#"{"text":"password=canary\u0020x"}"#, r#"{"text":"password=***\u0020x"}"#),
+        (r#"{"text":"password=canary\u000ax"}"#, r#"{"text":"password=***\u000ax"}"#),
+        (r#"{"text":"token=\u0022can\u00e9ary\u0022 x"}"#, r#"{"text":"token=\u0022***\u0022 x"}"#),
+        (r#"{"text":"token=\ud83d\ude00canary x"}"#, r#"{"text":"token=*** x"}"#),
+        (r#"{"text":"token=Bearer\u0020canary x"}"#, r#"{"text":"token=*** x"}"#),
+        (r#"{"text":"say \u0022token=canary\u0022 x"}"#, r#"{"text":"say \u0022token=***\u0022 x"}"#),
+        (
+            r#"{"url":"https://a/?access_token=canary\u0026b=1\u0026pageToken=2"}"#,
+            r#"{"url":"https://a/?access_token=***\u0026b=1\u0026pageToken=2"}"#,
+        ),
+        // What is no escape, and what is cut.
+        (r#"{"text":"token=\\u0canary x"}"#, r#"{"text":"token=*** x"}"#),
+        (r#"{"text":"a\\u00token=canary x"}"#, r#"{"text":"a\\u00token=*** x"}"#),
+        (r#"{"text":"token=\\u00","a":"b"}"#, r#"{"text":"token=***","a":"b"}"#),
+        (r#"{"text":"token='\\u00","a":"b"}"#, r#"{"text":"token='***","a":"b"}"#),
+        // Names that are written with escapes.
+        (r#"{"p\u0061ssword":"canary"}"#, r#"{"p\u0061ssword":"***"}"#),
+        (r#"{"cl\u00e9_token":"canary","a":"b"}"#, r#"{"cl\u00e9_token":"***","a":"b"}"#),
+        (r#"{"token\u0022":"a","token\\":"b"}"#, r#"{"token\u0022":"a","token\\":"b"}"#),
+        (r#"{"text":"p\u0061ssword=canary x"}"#, r#"{"text":"p\u0061ssword=*** x"}"#),
+        (r#"{"text":"t\u00e9 token=canary x"}"#, r#"{"text":"t\u00e9 token=*** x"}"#),
+        // Quotes within quotes.
+        (r#"{"text":"password='can\\'ary' x"}"#, r#"{"text":"password='***' x"}"#),
+        (r#"{"text":"password=\u0027can\\\u0027ary\u0027 x"}"#, r#"{"text":"password=\u0027***\u0027 x"}"#),
+        // Arrows.
+        (
+            r#"{"text":"{:token=>\"canary\", \"secret\" => \"canary\"}"}"#,
+            r#"{"text":"{:token=>\"***\", \"secret\" => \"***\"}"}"#,
+        ),
+        (r#"{"text":"token =\u003e \u0027canary\u0027 x"}"#, r#"{"text":"token =\u003e \u0027***\u0027 x"}"#),
+        (r#"{"text":"[token] => canary\nx"}"#, r#"{"text":"[token] => ***\nx"}"#),
+        (r#"{"text":"[\"password\"],\"a\":[\"b\"]"}"#, r#"{"text":"[\"password\"],\"a\":[\"b\"]"}"#),
         // Names of several parts.
         (r#"{"spring.datasource.password":"canary"}"#, r#"{"spring.datasource.password":"***"}"#),
         (r#"{"db:token":"canary","a":1}"#, r#"{"db:token":"***","a":1}"#),
@@ -463,7 +271,7 @@ mod tests {
 
     #[test]
     fn secrets_in_json_are_masked_in_chunks_of_any_size() {
-        for (text, expected) in JSON {
+        for &(text, expected) in JSON {
             for chunk in 1..=text.len() {
                 assert_eq!(masked(Kind::Json, text, chunk), expected, "{text} by {chunk}");
             }
@@ -475,6 +283,91 @@ mod tests {
     fn json_stays_json() {
         for (text, _) in JSON.iter().filter(|(text, _)| !text.contains('\n')) {
             serde_json::from_str::<serde_json::Value>(&masked(Kind::Json, text, 5)).expect(text);
+        }
+    }
+
+    /// Texts of random pieces, with and without names of secrets, at two levels of nesting.
+    #[test]
+    fn random_json_stays_json_in_chunks_of_any_size() {
+        const PIECES: [&str; 24] = [
+            "token",
+            "a",
+            "=",
+            ":",
+            ">",
+            " ",
+            "'",
+            "[",
+            "]",
+            ",",
+            "u",
+            "00",
+            "\\\"",
+            "\\\\",
+            "\\/",
+            "\\n",
+            "\\t",
+            "\\u0022",
+            "\\u0027",
+            "\\u005c",
+            "\\u003d",
+            "\\ud83d\\ude00",
+            "\\\\u0022",
+            "Bearer ",
+        ];
+        let mut state = 7_u64;
+        let mut random = |below: usize| {
+            state = state.wrapping_mul(6364136223846793005).wrapping_add(1442695040888963407);
+            (state >> 33) as usize % below
+        };
+        for _ in 0..4000 {
+            let text: String = (0..random(12)).map(|_| PIECES[random(PIECES.len())]).collect();
+            let text = format!(r#"{{"{text}":"token={text}","b":[1,"{text}"]}}"#);
+            let whole = masked(Kind::Json, &text, text.len());
+            serde_json::from_str::<serde_json::Value>(&whole).unwrap_or_else(|error| panic!("{text} {whole} {error}"));
+            for chunk in [1, 2, 5] {
+                assert_eq!(masked(Kind::Json, &text, chunk), whole, "{text} by {chunk}");
+            }
+        }
+    }
+
+    /// Returns a text of JSON. The encoders write no signs, some, or also backslashes as escapes.
+    fn encoded(text: &str, encoder: u32) -> String {
+        let escapes: &[(&str, &str)] = match encoder {
+            0 => &[],
+            1 => &[(r#"\""#, r"\u0022"), ("'", r"\u0027"), ("&", r"\u0026"), ("=", r"\u003d")],
+            _ => &[(r"\\", r"\u005c"), (r#"\""#, r"\u0022"), (":", r"\u003A"), (">", r"\u003E"), ("n", r"\u006e")],
+        };
+        let text = serde_json::to_string(text).expect("JSON");
+        let inner = text[1..text.len() - 1].replace(r"\n", r"\u000a");
+        let inner = escapes.iter().fold(inner, |text, (sign, escape)| text.replace(sign, escape));
+        format!("\"{inner}\"")
+    }
+
+    #[test]
+    fn secrets_are_masked_at_any_level_by_any_encoder() {
+        let secrets =
+            ["canary", "can\"canary", "\"canary", "\\canary", "can\\\"canary\\", "é'&=>:canary", "\ncanary x"];
+        for secret in secrets {
+            // The encoders of the text, of the text in it, and so on.
+            for encoders in 0..81_u32 {
+                for depth in 0..4 {
+                    let mut text = format!("{{\"a\":1,\"token\" : {},\"b\":\"c\"}}", encoded(secret, encoders % 3));
+                    for level in 1..=depth {
+                        text = format!("{{\"text\":{},\"d\":1}}", encoded(&text, encoders / 3_u32.pow(level) % 3));
+                    }
+                    for chunk in [1, text.len()] {
+                        let masked = masked(Kind::Json, &text, chunk);
+                        assert!(masked.contains("***"), "{text} {masked}");
+                        let mut value: serde_json::Value = serde_json::from_str(&masked).expect(&masked);
+                        while let Some(inner) = value["text"].as_str() {
+                            value = serde_json::from_str(inner).expect(&masked);
+                        }
+                        assert!(!value.to_string().contains("ary"), "{text} {masked}");
+                        assert_eq!((&value["a"], &value["b"]), (&1.into(), &"c".into()), "{masked}");
+                    }
+                }
+            }
         }
     }
 
@@ -494,6 +387,13 @@ mod tests {
             ),
             ("{'apiKey': 'canary'}", "{'apiKey': '***'}"),
             ("Set-Cookie: a=canary; b=canary\r\nX: y", "Set-Cookie: ***\r\nX: y"),
+            ("token => 'canary', x", "token => '***', x"),
+            ("{:token=>\"canary\"}", "{:token=>\"***\"}"),
+            ("user[password]=canary&a=b", "user[password]=***&a=b"),
+            ("token= >canary x", "token= *** x"),
+            ("token==>canary x", "token==>*** x"),
+            (r#"{"a":"{\u0022token\u0022:\u0022canary\u0022}"}"#, r#"{"a":"{\u0022token\u0022:\u0022***\u0022}"}"#),
+            (r"password\u003dcanary\n x", r"password\u003d*** x"),
         ] {
             for chunk in 1..=text.len() {
                 assert_eq!(masked(Kind::Text, text, chunk), expected, "{text} by {chunk}");

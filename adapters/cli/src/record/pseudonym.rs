@@ -7,7 +7,7 @@ use std::{
     sync::{Arc, Mutex, PoisonError},
 };
 
-use super::mask::{Kind, Masker};
+use super::{mask::Masker, text::Kind};
 
 /// The most values that have a name of their own.
 const MAX_VALUES: usize = 1 << 16;

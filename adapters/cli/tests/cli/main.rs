@@ -123,6 +123,10 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::tokens_that_expire_fail_no_check", sign_in::tokens_that_expire_fail_no_check),
     #[cfg(unix)]
+    ("sign_in::tokens_that_are_never_accepted_are_reported", sign_in::tokens_that_are_never_accepted_are_reported),
+    #[cfg(unix)]
+    ("sign_in::servers_that_refuse_valid_tokens_fail", sign_in::servers_that_refuse_valid_tokens_fail),
+    #[cfg(unix)]
     ("sign_in::checks_do_not_wait_for_refreshes", sign_in::checks_do_not_wait_for_refreshes),
     #[cfg(unix)]
     (

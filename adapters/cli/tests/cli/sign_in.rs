@@ -76,7 +76,7 @@ impl Issuer {
             return;
         }
         let target = line.split(' ').nth(1).unwrap_or_default().to_owned();
-        let (mut length, mut authorization) = (0, String::new());
+        let (mut length, mut authorization, mut has_origin) = (0, String::new(), false);
         loop {
             let mut line = String::new();
             let _ = reader.read_line(&mut line);
@@ -86,6 +86,7 @@ impl Issuer {
             } else if name.eq_ignore_ascii_case("authorization") {
                 value.clone_into(&mut authorization);
             }
+            has_origin |= name.eq_ignore_ascii_case("origin");
         }
         let mut body = vec![0; length];
         reader.read_exact(&mut body).expect("it is whole");
@@ -96,8 +97,12 @@ impl Issuer {
         }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
         let (status, location, body) = match path {
-            "/echo" if authorization.is_empty() => (401, None, Value::Null),
-            "/echo" => (200, None, echo(&body, &authorization, "2025-11-25")),
+            // It refuses methods that it does not know before it looks at the token.
+            "/late" if method(&body) == "server/discover" => (404, None, Value::Null),
+            "/late" if !self.is_active(&authorization) => (401, None, Value::Null),
+            "/origin" if has_origin => (401, None, Value::Null),
+            "/echo" | "/origin" if authorization.is_empty() => (401, None, Value::Null),
+            "/echo" | "/late" | "/origin" => (200, None, echo(&body, &authorization, "2025-11-25")),
             "/revision" => (200, None, echo(&body, &authorization, &authorization)),
             _ => self.respond(path, query, &String::from_utf8(body).expect("text")),
         };
@@ -148,16 +153,18 @@ impl Issuer {
                 state.active.clear();
                 (200, None, Value::Null)
             }
-            "/.well-known/oauth-protected-resource/echo" => {
-                (200, None, json!({"resource": url("/echo"), "authorization_servers": [self.url]}))
-            }
             // A server that wants a token, and fails with it.
             "/broken" => (if state.tokens == 0 { 401 } else { 500 }, None, Value::Null),
-            "/.well-known/oauth-protected-resource/broken" => {
-                (200, None, json!({"resource": url("/broken"), "authorization_servers": [self.url]}))
-            }
-            _ => (404, None, Value::Null),
+            path => match path.strip_prefix("/.well-known/oauth-protected-resource") {
+                Some(path) => (200, None, json!({"resource": url(path), "authorization_servers": [self.url]})),
+                None => (404, None, Value::Null),
+            },
         }
+    }
+
+    fn is_active(&self, authorization: &str) -> bool {
+        let state = self.state.lock().expect("no panic");
+        state.active.iter().any(|token| authorization.strip_prefix("Bearer ") == Some(token))
     }
 
     fn count(&self, path: &str) -> usize {
@@ -179,6 +186,10 @@ impl Issuer {
         thread::spawn(move || protected.serve(&server::service()));
         url
     }
+}
+
+fn method(body: &[u8]) -> Value {
+    serde_json::from_slice::<Value>(body).unwrap_or_default()["method"].take()
 }
 
 /// Returns a response whose texts are the credentials of the request.
@@ -324,15 +335,58 @@ pub(crate) fn checks_use_stored_tokens() {
 
 /// The server has no part in it if its token ends in the middle of a check, and the next one is refused.
 pub(crate) fn tokens_that_expire_fail_no_check() {
+    let given: [&[&str]; 3] =
+        [&[], &["--bearer", "canary-bearer"], &["--header", "authorization: Bearer canary-bearer"]];
+    for given in given {
+        for accepted in [1, 20] {
+            let (issuer, user) = (Issuer::start(), User::new());
+            let url = issuer.protect();
+            if given.is_empty() {
+                assert_eq!(user.mcp(&["login", &url]).0, 0);
+            }
+            {
+                let mut state = issuer.state.lock().expect("no panic");
+                state.active.push("canary-bearer".to_owned());
+                (state.accepted, state.refuses_refreshes) = (Some(accepted), true);
+            }
+            let (code, out, error) = user.mcp(&[&["check", &url], given].concat());
+            assert!(code == 0 && out.contains("passed"), "{given:?} {code} {out} {error}");
+            assert!(out.contains("which it has accepted before"), "{given:?} {out} {error}");
+        }
+    }
+}
+
+/// A server may refuse requests for other reasons before it looks at a token.
+pub(crate) fn tokens_that_are_never_accepted_are_reported() {
     let (issuer, user) = (Issuer::start(), User::new());
-    let url = issuer.protect();
+    let url = format!("{}/late", issuer.url);
     assert_eq!(user.mcp(&["login", &url]).0, 0);
+    let (code, out, error) = user.mcp(&["check", &url, "--only", "session-id"]);
+    assert!(code == 0 && out.contains("not applicable"), "{code} {out} {error}");
     {
         let mut state = issuer.state.lock().expect("no panic");
-        (state.accepted, state.refuses_refreshes) = (Some(20), true);
+        state.active.clear();
+        state.refuses_refreshes = true;
     }
-    let (code, out, error) = user.mcp(&["check", &url]);
-    assert!(code == 0 && out.contains("passed") && out.contains("refuses it with status 401"), "{code} {out} {error}");
+    let given: [&[&str]; 2] = [&[], &["--bearer", "canary-wrong"]];
+    for given in given {
+        let (code, _, error) = user.mcp(&[&["check", &url], given].concat());
+        assert!(code == 3 && error.contains("`mcp login` signs in"), "{given:?} {error}");
+        assert!(!error.contains("accepted before"), "{given:?} {error}");
+    }
+}
+
+/// The token is valid: the server answers one request with a wrong status.
+pub(crate) fn servers_that_refuse_valid_tokens_fail() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = format!("{}/origin", issuer.url);
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    let given: [&[&str]; 2] = [&[], &["--bearer", "canary-bearer"]];
+    for given in given {
+        let (code, out, error) = user.mcp(&[&["check", &url, "--only", "http-origin"], given].concat());
+        assert!(code == 1 && out.contains("the status is 401 instead of 403"), "{given:?} {code} {out} {error}");
+    }
+    assert_eq!(issuer.count("/token"), 1, "a token that is valid is not refreshed");
 }
 
 /// A refresh takes no longer than a response may.

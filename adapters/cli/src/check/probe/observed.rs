@@ -48,7 +48,7 @@ impl Observed {
             self.entries.remove(1);
             self.left_out += 1;
         }
-        self.entries.push(Entry { is_sent, text: shorten(&self.secrets.mask(text)) });
+        self.entries.push(Entry { is_sent, text: masked(&self.secrets, text) });
     }
 
     pub(super) fn len(&self) -> usize {
@@ -69,7 +69,7 @@ impl Observed {
 
     pub(in crate::check) fn notice(&mut self, check: &'static str, text: &str) {
         let secrets = &self.secrets;
-        self.noticed.entry(check).or_insert_with(|| shorten(&secrets.mask(text)));
+        self.noticed.entry(check).or_insert_with(|| masked(secrets, text));
     }
 
     /// Forgets the ids of events: they are unique within a session.
@@ -136,8 +136,54 @@ fn is_reserved(code: i64) -> bool {
 
 /// Cuts a long text.
 pub(in crate::check) fn shorten(text: &str) -> String {
+    cut(text, text.len())
+}
+
+/// Masks and cuts a text, which may have many megabytes. Only what is kept of it is looked at.
+fn masked(secrets: &Secrets, text: &str) -> String {
+    cut(&secrets.mask_beginning(text, CHARACTERS + 1), text.len())
+}
+
+/// Cuts the beginning of a text that has this many bytes.
+fn cut(text: &str, bytes: usize) -> String {
     match text.char_indices().nth(CHARACTERS) {
-        Some((at, _)) => format!("{} [... {} bytes]", &text[..at], text.len()),
+        Some((at, _)) => format!("{} [... {bytes} bytes]", &text[..at]),
         None => text.to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::{Duration, Instant};
+
+    use super::*;
+
+    #[test]
+    fn long_texts_are_cut_and_masked() {
+        let mut observed = Observed::default();
+        observed.secrets.add("X-Key", "canary-of-a-server");
+        // A secret at each place around the end of what is kept.
+        for before in CHARACTERS - 30..CHARACTERS + 5 {
+            let text = format!("canary-of-a-server{}canary-of-a-server{}", "ä".repeat(before), "b".repeat(50));
+            observed.add(false, &text);
+            let entry = observed.entries.pop().expect("an entry").text;
+            let whole: String = observed.secrets.mask(&text).chars().take(CHARACTERS).collect();
+            assert_eq!(entry, format!("{whole} [... {} bytes]", text.len()));
+            assert!(!entry.contains("can"), "{before}");
+        }
+        observed.add(false, "canary-of-a-server");
+        assert_eq!(observed.entries[0].text, "***");
+    }
+
+    #[test]
+    fn what_is_cut_off_takes_no_time() {
+        let mut observed = Observed::default();
+        (0..10).for_each(|number| observed.secrets.add("X-Key", &format!("canary-of-a-server-{number}")));
+        let text = "\\".repeat(32 << 20);
+        let began = Instant::now();
+        observed.add(false, &text);
+        observed.notice("jsonrpc-member", &text);
+        assert!(began.elapsed() < Duration::from_secs(20), "{:?}", began.elapsed());
+        assert!(observed.entries[0].text.ends_with("\\ [... 33554432 bytes]"));
     }
 }

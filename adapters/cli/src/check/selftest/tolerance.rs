@@ -3,6 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     io,
+    rc::Rc,
     time::Duration,
 };
 
@@ -13,11 +14,11 @@ use super::{
     faults::Place,
     found, judge, judge_wire,
     server::Profile,
-    wires::{Memory, Spoil},
+    wires::{Memory, Spoil, Web},
 };
 use crate::check::{
     probe::{MODERN, Wire},
-    wire::{Program, Read, header},
+    wire::{NoCredentials, Program, Read, Request, Response, Site, header},
 };
 
 /// Fails if something is reported.
@@ -230,4 +231,34 @@ fn responses_of_a_batch_may_come_one_after_another() {
     let wire = Wire::Program(Box::new(Slow(Memory::new(Profile::Full, spoil))));
     let findings = judge_wire(wire, TIMEOUT, &["batch".to_owned()]);
     assert_eq!(findings.iter().map(|it| it.word()).collect::<Vec<_>>(), ["passed"], "{findings:#?}");
+}
+
+/// A server whose credentials are not valid for the first DELETE.
+struct Expired {
+    web: Web,
+    deletes: Rc<Cell<u32>>,
+}
+
+impl Site for Expired {
+    fn exchange(&mut self, request: &Request, timeout: Duration) -> io::Result<Response> {
+        if request.method == "DELETE" {
+            self.deletes.set(self.deletes.get() + 1);
+            if self.deletes.get() == 1 {
+                return Err(io::Error::other(NoCredentials::Refused));
+            }
+        }
+        self.web.exchange(request, timeout)
+    }
+
+    fn is_loopback(&self) -> bool {
+        true
+    }
+}
+
+#[test]
+fn sessions_are_deleted_after_a_refusal() {
+    let deletes = Rc::new(Cell::new(0));
+    let web = Web::new(Profile::LegacyOnly, Spoil::Nothing, false);
+    judge_wire(Wire::Site(Box::new(Expired { web, deletes: deletes.clone() })), TIMEOUT, &[]);
+    assert!(deletes.get() > 10, "{}", deletes.get());
 }
