@@ -12,6 +12,9 @@ use crate::{record::Origin, text::beginning};
 /// The most requests in flight that are paired, and the most ids that are known as used.
 const MAX_CALLS: usize = 1 << 16;
 
+/// The method of a request for a subscription.
+const LISTEN: &str = "subscriptions/listen";
+
 /// The most bytes that are kept of a method, or of the name of a tool, prompt or resource.
 const MAX_NAME: usize = 256;
 
@@ -70,6 +73,8 @@ struct Side {
     tokens: HashMap<RequestId, RequestId>,
     /// The requests whose results were tasks, by token: it stays valid as long as the task.
     tasks: HashMap<RequestId, Call>,
+    /// The subscriptions that have their results: on standard streams, a server cancels each one after that.
+    ended_subscriptions: HashSet<RequestId>,
 }
 
 /// The requests in flight of both sides.
@@ -149,6 +154,9 @@ impl Ledger {
                 match side.calls.remove(id) {
                     Some(call) => {
                         side.forget(&call);
+                        if call.method == LISTEN && side.ended_subscriptions.len() < MAX_CALLS {
+                            side.ended_subscriptions.insert(id.clone());
+                        }
                         if call.may_be_task && is_task(message) {
                             side.keep(&call);
                         }
@@ -179,12 +187,14 @@ impl Ledger {
             return Fact::Cancelled(call);
         }
         let other = self.side(from.other());
-        let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == "subscriptions/listen");
-        if from == Origin::Server
-            && is_subscription
-            && let Some(call) = other.cancel(&id)
-        {
-            return Fact::Cancelled(call);
+        if from == Origin::Server {
+            let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == LISTEN);
+            if is_subscription && let Some(call) = other.cancel(&id) {
+                return Fact::Cancelled(call);
+            }
+            if other.ended_subscriptions.contains(&id) || other.ended_subscriptions.len() == MAX_CALLS {
+                return Fact::CancelledUnknown { was_used: true };
+            }
         }
         Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) }
     }

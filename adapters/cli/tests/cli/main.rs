@@ -187,6 +187,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("replay::broken_rules_of_sessions", replay::broken_rules_of_sessions),
     ("replay::tokens_of_tasks_stay_valid", replay::tokens_of_tasks_stay_valid),
     ("replay::broken_rules_of_2026", replay::broken_rules_of_2026),
+    ("replay::subscriptions_of_2026", replay::subscriptions_of_2026),
+    ("replay::wrong_params_are_found_once", replay::wrong_params_are_found_once),
     ("replay::requests_without_a_response", replay::requests_without_a_response),
     ("replay::wrong_records", replay::wrong_records),
     ("trace::pages_load_nothing_and_escape_texts", trace::pages_load_nothing_and_escape_texts),

@@ -258,6 +258,64 @@ pub(crate) fn broken_rules_of_2026() {
     }
 }
 
+/// Ids of subscriptions are those of the client, whatever ids a state machine uses.
+pub(crate) fn subscriptions_of_2026() {
+    let folder = Folder::new("replay-subscriptions");
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let listen = |id: Value| {
+        let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+        format!(">{}", json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}))
+    };
+    let said = |method: &str, id: Value, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+        format!("<{}", json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    };
+    let acknowledged = |id: Value| {
+        said("notifications/subscriptions/acknowledged", id, json!({"notifications": {"toolsListChanged": true}}))
+    };
+    let changed = |id: Value| said("notifications/tools/list_changed", id, json!({}));
+    let ended = |id: Value| {
+        let result = json!({"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": id}});
+        format!("<{}", json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    };
+    let cancelled = |from: char, id: Value| {
+        let params = json!({"requestId": id});
+        format!("{from}{}", json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+    };
+    for id in [json!("listen:0"), json!(4711)] {
+        let id = || id.clone();
+        let rows: [(Vec<String>, &[&str]); 6] = [
+            (vec![listen(id()), acknowledged(id()), changed(id()), changed(id())], &[]),
+            // Both ends of a subscription, and a change that crosses the cancellation of the client.
+            (vec![listen(id()), acknowledged(id()), ended(id()), cancelled('<', id())], &[]),
+            (vec![listen(id()), acknowledged(id()), cancelled('<', id())], &[]),
+            (vec![listen(id()), acknowledged(id()), cancelled('>', id()), changed(id())], &[]),
+            (vec![listen(id()), changed(id())], &["server M-SUBS-006"]),
+            (vec![listen(id()), acknowledged(id()), changed(json!("other"))], &["server M-SUBS-010"]),
+        ];
+        for (lines, expected) in rows {
+            let file = folder.file("a.jsonl");
+            fs::write(&file, record(&lines)).expect("it is written");
+            let (_, out) = replay(&file);
+            assert_eq!(broken(&out), *expected, "{lines:#?}: {out:#?}");
+        }
+    }
+}
+
+/// A mistake in the params is one broken rule, and the text says where it is.
+pub(crate) fn wrong_params_are_found_once() {
+    let folder = Folder::new("replay-params");
+    let file = folder.file("a.jsonl");
+    let set = r#">{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}"#;
+    let text = record(&session("2025-11-25", &[set])).replace(r#"{\"tools\":{}}"#, r#"{\"logging\":{}}"#);
+    fs::write(&file, text).expect("it is written");
+    let (_, lines) = replay(&file);
+    let what: Vec<_> = lines.iter().filter_map(|line| line["broken"][0]["what"].as_str()).collect();
+    assert_eq!(broken(&lines), ["client -"], "{lines:#?}");
+    assert!(what[0].contains("SetLevelParams.level"), "{what:?}");
+}
+
 pub(crate) fn requests_without_a_response() {
     let folder = Folder::new("replay-open");
     let file = folder.file("a.jsonl");
