@@ -237,6 +237,12 @@ impl Judge {
             judged.steps.push(step);
             return;
         }
+        // A client that has no answer to its discovery in time tries the other era.
+        if is_only_modern && is_handshake(&message) {
+            step.note = Some("a handshake, which the server does not accept");
+            judged.steps.push(step);
+            return;
+        }
         let version = self.version_of(modern);
         self.judge_fact(from, &message, &fact, version, &mut step, judged);
         self.judge_types(from, &message, &fact, version, judged);
@@ -463,6 +469,11 @@ fn decode_result(from: Origin, call: &Call, result: &str) -> Result<(), serde_js
         Origin::Client if ServerRequest::METHODS.contains(&method) => ClientResult::decode(method, result).map(drop),
         _ => Ok(()),
     }
+}
+
+/// Returns whether a message is the first one of a session.
+fn is_handshake(message: &Message<'_>) -> bool {
+    matches!(message, Message::Request { method, meta, .. } if method == "initialize" && !is_modern(meta.as_ref()))
 }
 
 const fn now(at: u64) -> Timestamp {

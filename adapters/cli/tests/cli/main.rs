@@ -125,6 +125,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("sign_in::checks_do_not_wait_for_refreshes", sign_in::checks_do_not_wait_for_refreshes),
     #[cfg(unix)]
+    ("sign_in::tokens_of_late_refreshes_are_stored", sign_in::tokens_of_late_refreshes_are_stored),
+    #[cfg(unix)]
     (
         "sign_in::servers_that_fail_after_the_sign_in_are_reported",
         sign_in::servers_that_fail_after_the_sign_in_are_reported,

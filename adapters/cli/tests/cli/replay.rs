@@ -243,7 +243,11 @@ pub(crate) fn broken_rules_of_2026() {
             "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null}),
     );
     let [discover, discovered] = &discover[..] else { unreachable!("two lines") };
+    let handshake = session("2025-11-25", &[])[0].replace(r#""id":0"#, r#""id":9"#);
+    let refused = json!({"jsonrpc": "2.0", "id": 9, "error": {"code": -32022, "message": "it is 2026-07-28"}});
     for lines in [
+        // The discovery is slow, so the client has begun a handshake.
+        vec![discover.clone(), handshake, discovered.clone(), format!("<{refused}"), call.clone(), good.clone()],
         // Without discovery.
         vec![call.clone(), good.clone()],
         vec![tasks(call.clone()), created, tasks(request(3, "tasks/get", json!({"taskId": "t"})))],

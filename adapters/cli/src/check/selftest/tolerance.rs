@@ -194,6 +194,16 @@ fn an_end_is_no_response() {
     }
 }
 
+#[test]
+fn an_end_at_a_notification_is_reported() {
+    let only = ["notification-end", "modern-notification-end"].map(str::to_owned);
+    let memory = Memory::new(Profile::Full, Spoil::Messages(|_, _| {}));
+    let wire = Wire::Program(Box::new(Ends { memory, has_ended: false }));
+    let findings = judge_wire(wire, TIMEOUT, &only);
+    let words: Vec<_> = findings.iter().map(|finding| (finding.word(), finding.why())).collect();
+    assert_eq!(words, [("warning", "the server has ended"); 2]);
+}
+
 /// A server that needs a second for the last response of a batch.
 struct Slow(Memory);
 
