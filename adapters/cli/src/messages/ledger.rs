@@ -57,6 +57,8 @@ pub(crate) enum Fact {
     Progress { grows: bool, was_cancelled: bool, of_task: bool },
     /// Progress for a token that no request in flight has.
     ProgressUnknown,
+    /// The response to what is no message, or to a member of an array that is none.
+    OfInvalid { is_array: bool },
     /// Neither.
     Other,
 }
@@ -75,6 +77,8 @@ struct Side {
     tasks: HashMap<RequestId, Call>,
     /// The subscriptions that have their results: on standard streams, a server cancels each one after that.
     ended_subscriptions: HashSet<RequestId>,
+    /// The ids in what is no message, and whether that was an array: the other side may respond to it.
+    invalid: HashMap<RequestId, bool>,
 }
 
 /// The requests in flight of both sides.
@@ -162,6 +166,9 @@ impl Ledger {
                         }
                         Fact::Answered(call)
                     }
+                    None if side.invalid.contains_key(id) => {
+                        Fact::OfInvalid { is_array: side.invalid.remove(id).unwrap_or_default() }
+                    }
                     // It may be late, for a request that was removed.
                     None if side.has_removed && side.was_used(id) => Fact::Other,
                     None => Fact::Unknown { was_used: side.was_used(id) },
@@ -177,6 +184,14 @@ impl Ledger {
                 }
                 _ => Fact::Other,
             },
+        }
+    }
+
+    /// Takes the id of what is no message.
+    pub(crate) fn take_invalid(&mut self, from: Origin, id: RequestId, is_array: bool) {
+        let side = self.side(from);
+        if side.invalid.len() < MAX_CALLS {
+            side.invalid.insert(id, is_array);
         }
     }
 

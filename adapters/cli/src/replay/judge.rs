@@ -211,6 +211,7 @@ impl Judge {
             Err(_) if self.is_silent => return judged.steps.push(Step::invalid()),
             Err(_) => {
                 judged.steps.push(Step::invalid());
+                self.take_invalid(from, text);
                 self.receive(line, text, self.version_of(false), judged);
                 if judged.findings.is_empty() {
                     let what = "the line is no message";
@@ -272,6 +273,15 @@ impl Judge {
                 Origin::Client => self.server.forget(id),
                 Origin::Server => self.client.forget(id),
             }
+        }
+    }
+
+    /// Notes the ids in what is no message.
+    fn take_invalid(&mut self, from: Origin, text: &str) {
+        let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let all = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
+        for id in all.iter().filter_map(|one| serde_json::from_value(one.get("id")?.clone()).ok()) {
+            self.ledger.take_invalid(from, id, value.is_array());
         }
     }
 
@@ -368,6 +378,9 @@ impl Judge {
             Fact::Unknown { was_used: false } => broken(Kind::UnknownResponse, "no request has this id"),
             Fact::Unknown { was_used: true } => {
                 broken(Kind::UnknownResponse, "the request with this id has a response already");
+            }
+            Fact::OfInvalid { is_array: true } if matches!(message, Message::Response { .. }) => {
+                broken(Kind::BatchExecuted, "a request of a batch has a result");
             }
             Fact::Answered(call) if call.cancelled => step.note = Some("the request was cancelled before"),
             Fact::Cancelled(call) if call.method == "initialize" => {

@@ -106,6 +106,15 @@ pub(crate) fn broken_rules_of_sessions() {
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"result":[]}"#], &["server BASE-017"]),
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"result":{"content":1}}"#], &["server -"]),
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#], &["server BASE-011"]),
+        // The error for what is no request has its id.
+        (
+            "2025-11-25",
+            &[
+                r#">{"jsonrpc":"1.0","id":7,"method":"ping"}"#,
+                r#"<{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"x"}}"#,
+            ],
+            &["client BASE-001"],
+        ),
         ("2025-11-25", &[CALL, CALL], &["client BASE-006"]),
         ("2025-11-25", &[CALL, RESULT, CALL, RESULT], &["client BASE-006"]),
         ("2025-11-25", &[r#">{"jsonrpc":"2.0","id":null,"method":"ping"}"#], &["client BASE-004"]),
@@ -116,6 +125,11 @@ pub(crate) fn broken_rules_of_sessions() {
         ("2025-11-25", &[r#"<{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#], &["server LIFE-022"]),
         ("2025-11-25", &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#], &["client BATCH-012"]),
         ("2024-11-05", &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#], &["client BATCH-014"]),
+        (
+            "2025-11-25",
+            &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<{"jsonrpc":"2.0","id":1,"result":{}}"#],
+            &["client BATCH-012", "server BATCH-013"],
+        ),
         (
             "2025-03-26",
             &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#],

@@ -98,6 +98,7 @@ thread_local! {
     static LATE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<i32> = const { Cell::new(0) };
     static OPENED: Cell<i32> = const { Cell::new(0) };
+    static WITHOUT_VERSION: Cell<i32> = const { Cell::new(0) };
 }
 
 /// Sends the error after the response to the next request, after a log message, and with the id that the server has
@@ -137,9 +138,13 @@ fn sessions_are_deleted() {
             }
             if request.method == "DELETE" && plain.status == 204 {
                 OPEN.set(OPEN.get() - 1);
+                let has_version = header(&request.headers, "mcp-protocol-version").is_some();
+                WITHOUT_VERSION.set(WITHOUT_VERSION.get() + i32::from(!has_version));
             }
         }),
     );
+    // Those of the sessions of 2024-11-05 and 2025-03-26.
+    assert!(WITHOUT_VERSION.get() < 5, "{}", WITHOUT_VERSION.get());
     assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
 }
 
