@@ -1,7 +1,8 @@
 // Judges the records of a run with `mcp replay`: node records.mjs MCP FOLDER
 //
 // A record is in one of the folders `client`, `server` and `both`, which say which side is ours. The other side is the peer
-// that the name of the file begins with. Prints the broken rules of each peer, and
+// that the name of the file begins with. In `checked` and `checked-ours` the client is `mcp check`, which sends wrong messages on
+// purpose, so only the server is judged, a peer or ours. Prints the broken rules of each peer, and
 // `N records, N messages, N violations of ours, N of peers` last. The exit status is 1 if one is ours.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
@@ -10,7 +11,7 @@ import { join } from 'node:path';
 import { isDeepStrictEqual } from 'node:util';
 
 const [mcp, folder] = process.argv.slice(2);
-const OURS = { client: ['client'], server: ['server'], both: ['client', 'server'] };
+const OURS = { client: ['client'], server: ['server'], both: ['client', 'server'], checked: [], 'checked-ours': ['server'] };
 
 const lines = (text) => text.split('\n').filter((line) => line !== '');
 const parsed = (text) => {
@@ -68,7 +69,7 @@ for (const [side, ours] of Object.entries(OURS)) {
           sums.ours++;
           console.log(`OURS ${file} at ${line.t} µs: the ${by} broke ${rule ?? 'a rule without a row'}: ${what}`);
           if (text) console.log(`  ${text}`);
-        } else if (by === 'client' && isByHand(events, line)) {
+        } else if (by === 'client' && (side.startsWith('checked') || isByHand(events, line))) {
           sums.byHand++;
         } else {
           sums.peers++;
@@ -87,7 +88,7 @@ for (const [key, places] of [...found].sort(([one], [other]) => (one < other ? -
   console.log(`${peer}, as ${by}: ${rule}, ${places.length} times: ${what}`);
   console.log(`  ${file} at ${t} µs`);
 }
-console.log(`${sums.byHand} violations in messages that tasks wrote by hand, ${sums.notJudged} messages not judged`);
+console.log(`${sums.byHand} violations in messages that were written to be wrong, ${sums.notJudged} messages not judged`);
 console.log(`${sums.records} records, ${sums.messages} messages, ${sums.ours} violations of ours, ${sums.peers} of peers`);
 if (sums.ours > 0) process.exitCode = 1;
 if (sums.records === 0) process.exitCode = 2;
