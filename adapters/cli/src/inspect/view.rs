@@ -381,7 +381,9 @@ fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         _ if !model.questions.is_empty() => "Tab next  Enter press  Esc close without a choice",
         _ if model.is_typing() => "Tab next  Enter press  Esc back",
         (Focus::Traffic, _) => "Enter open  c cancel  r retry  / search  ? help  q quit",
-        (Focus::Detail, _) if matches!(model.detail, Detail::Item(_)) => "Enter press  Esc back  r retry  ? help  q quit",
+        (Focus::Detail, _) if matches!(model.detail, Detail::Item(_)) => {
+            "Enter press  Esc back  r retry  ? help  q quit"
+        }
         (Focus::Detail, _) => "Esc back  r retry  z zoom  ? help  q quit",
         (Focus::List, Tab::Tools | Tab::Prompts) => "Enter form  Tab pane  / search  ? help  q quit",
         (Focus::List, _) => "Enter open  Tab pane  / search  ? help  q quit",
