@@ -273,11 +273,13 @@ fn failures_have_exit_codes(mcp: &Mcp) {
     let (code, _, error) = mcp(&["call", "{}", "no such tool"]);
     assert!(code == 4 && error.contains("Unknown tool"), "{code} {error}");
     let (code, _, error) = mcp(&["call", "{}", "echo", "times=x"]);
-    assert!(code == 2 && error.contains("`times` is no JSON"), "{code} {error}");
+    assert!(code == 2 && error.contains("the argument `times` is no integer"), "{code} {error}");
     let (code, _, error) = mcp(&["read", "{}", "shop://none"]);
     assert!(code == 4 && error.contains("Resource not found"), "{code} {error}");
     let (code, _, error) = mcp(&["list", "/no/such/program"]);
     assert!(code == 3 && error.contains("/no/such/program"), "{code} {error}");
+    let (code, _, error) = mcp(&["list", "no-such-server"]);
+    assert!(code == 3 && error.contains("--config names the file"), "{code} {error}");
 }
 
 fn answers_the_server(mcp: &Mcp) {
@@ -286,6 +288,7 @@ fn answers_the_server(mcp: &Mcp) {
     // The tool fails in a session; without a session the request is refused for the missing capability.
     let (code, out, error) = mcp(&["call", "{}", "sign.up"]);
     assert!(code == 1 || code == 4 && out.is_empty(), "{code} {out} {error}");
+    assert!(code == 1 || error.contains("--answer, --sample and --root"), "{error}");
     assert_eq!(mcp(&["call", "{}", "think", "--sample", "4"]).1, "4\n");
     assert!(matches!(mcp(&["call", "{}", "think"]).0, 1 | 4));
     let root = env::temp_dir().canonicalize().expect("a folder");
@@ -326,10 +329,11 @@ fn subscribes(mcp: &Mcp) {
 fn times_out(mcp: &Mcp) {
     let (code, out, error) = mcp(&["call", "{}", "wait", "--timeout", "2"]);
     assert_eq!((code, &*out), (5, ""), "{error}");
+    assert!(error.ends_with("; --timeout gives it more\n"), "{error}");
 }
 
 fn wrong_usage() {
-    let rows: [(&[&str], &str); 7] = [
+    let rows: [(&[&str], &str); 12] = [
         (&["call"], "required arguments were not provided"),
         (&["list", ""], "the target is empty"),
         (&["list", "'"], "missing closing quote"),
@@ -337,6 +341,11 @@ fn wrong_usage() {
         (&["list", "x", "--config", "/no/such/file"], "/no/such/file cannot be read"),
         (&["list", "{}", "--env", "X"], "a variable of --env is not `NAME=VALUE`"),
         (&["list", "{}", "--answer", "x"], "the answer `x` is not `field=value`"),
+        (&["list", "ftp://server/mcp"], "ftp://server/mcp is no address of a server"),
+        (&["list", "x", "--config", file!()], "main.rs has no servers: the file is not JSON"),
+        (&["call", "{}", "echo", "@/no/such/file"], "/no/such/file cannot be read"),
+        (&["call", "{}", "echo", "message=a", "times=x"], "the argument `times` is no integer"),
+        (&["call", "{}", "echo", "message=a", "times=1.5"], "the argument `times` is no integer"),
     ];
     for (arguments, why) in rows {
         let (code, out, error) = mcp(arguments);
