@@ -342,7 +342,10 @@ fn wrong_usage() {
         (&["list", "{}", "--env", "X"], "a variable of --env is not `NAME=VALUE`"),
         (&["list", "{}", "--answer", "x"], "the answer `x` is not `field=value`"),
         (&["list", "ftp://server/mcp"], "ftp://server/mcp is no address of a server"),
-        (&["list", "x", "--config", file!()], "main.rs has no servers: the file is not JSON"),
+        (
+            &["list", "x", "--config", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
+            "Cargo.toml has no servers: the file is not JSON",
+        ),
         (&["call", "{}", "echo", "@/no/such/file"], "/no/such/file cannot be read"),
         (&["call", "{}", "echo", "message=a", "times=x"], "the argument `times` is no integer"),
         (&["call", "{}", "echo", "message=a", "times=1.5"], "the argument `times` is no integer"),
