@@ -89,8 +89,8 @@ pub(crate) struct SignIn {
     unfinished: Vec<mpsc::Receiver<()>>,
 }
 
-/// How long a refresh that took too long may hold up the end of the program. The authorization server may have replaced the
-/// tokens, and the new ones are only in its response.
+/// How long a refresh that took too long may hold up the end of the program. The authorization server may have replaced
+/// the tokens, and the new ones are only in its response.
 const REFRESH_WAIT: Duration = Duration::from_secs(10);
 
 impl Drop for SignIn {
@@ -159,8 +159,8 @@ impl SignIn {
         is_done && self.authorization(timeout).is_ok_and(|value| value.is_some() && value.as_deref() != refused)
     }
 
-    /// Returns the result of work on a thread, unless it takes longer than `timeout`. The thread goes on then, and the end of
-    /// the program waits for it.
+    /// Returns the result of work on a thread, unless it takes longer than `timeout`. The thread goes on then, and the
+    /// end of the program waits for it.
     fn within<T: Send + 'static>(
         &mut self,
         timeout: Duration,

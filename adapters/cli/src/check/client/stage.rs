@@ -64,8 +64,8 @@ impl Message {
         self.value.get("method").is_none()
     }
 
-    /// Returns whether it is a batch of requests of sessions, which no client of 2026-07-28 sends. Over HTTP, the header
-    /// tells the revision of a batch whose requests have no `_meta`.
+    /// Returns whether it is a batch of requests of sessions, which no client of 2026-07-28 sends. Over HTTP, the
+    /// header tells the revision of a batch whose requests have no `_meta`.
     pub(super) fn is_session_batch(&self) -> bool {
         let is_its = |one: &Value| one.get("method").is_some() && one.get("id").is_some() && claim(one).is_none();
         let is_modern = header(&self.headers, "mcp-protocol-version") == Some(MODERN);
