@@ -1,7 +1,7 @@
-"""A client of the Python SDK at a server of the examples.
+"""A client of the Python SDK, or of FastMCP, at a server of the examples.
 
-usage: python client.py auto|legacy stdio COMMAND [ARGS...]
-       python client.py auto|legacy http COMMAND [ARGS...]
+usage: python client.py mcp|fastmcp auto|legacy stdio COMMAND [ARGS...]
+       python client.py mcp|fastmcp auto|legacy http COMMAND [ARGS...]
 
 Over HTTP, the server is started with `--http 127.0.0.1:0`, and says on its error output where it is. Prints a line for
 each task, and `N passed, N failed` last.
@@ -11,11 +11,16 @@ import asyncio
 import re
 import sys
 
+import fastmcp
 import mcp_types as types
+from fastmcp.client.elicitation import ElicitResult
+from fastmcp.client.transports import StdioTransport
 from mcp import Client, StdioServerParameters
 
 PATIENCE = 20
 TASKS = []
+REVISIONS = {"auto": "2026-07-28", "legacy": "2025-11-25"}
+LOGS = ["Tool execution started", "Tool processing data", "Tool execution completed"]
 
 
 def task(body):
@@ -26,25 +31,80 @@ def task(body):
 class Host:
     """What the user of the client answers, and what the server has told."""
 
+    asks_for_logs = False
+
     def __init__(self):
         self.logs = []
         self.asked = []
 
     async def sample(self, _, params):
-        self.asked.append("sampling")
+        self.asked.append(("sampling", params.messages[0].content.text, params.max_tokens))
         content = types.TextContent(type="text", text="Paris")
         return types.CreateMessageResult(role="assistant", content=content, model="fixed")
 
     async def elicit(self, _, params):
-        self.asked.append("elicitation")
+        self.asked.append(("elicitation", params.message))
         return types.ElicitResult(action="accept", content={"username": "ada", "email": "ada@example.com"})
 
     async def roots(self, _):
-        self.asked.append("roots")
+        self.asked.append(("roots",))
         return types.ListRootsResult(roots=[types.Root(uri="file:///home/ada", name="home")])
 
     async def log(self, params):
         self.logs.append(params.data)
+
+    def client(self, target, mode):
+        """The client of the Python SDK with these answers."""
+        return Client(
+            target,
+            mode=mode,
+            sampling_callback=self.sample,
+            elicitation_callback=self.elicit,
+            list_roots_callback=self.roots,
+            logging_callback=self.log,
+        )
+
+
+class FastHost(Host):
+    """The same for FastMCP."""
+
+    asks_for_logs = True
+
+    async def fast_sample(self, messages, params, _):
+        return await self.sample(None, params)
+
+    async def fast_elicit(self, message, _, params, __):
+        answer = await self.elicit(None, params)
+        return ElicitResult(action=answer.action, content=answer.content)
+
+    async def fast_roots(self, _):
+        return (await self.roots(None)).roots
+
+    def client(self, target, mode):
+        if isinstance(target, StdioServerParameters):
+            target = StdioTransport(command=target.command, args=target.args)
+        return FastClient(
+            target,
+            mode=mode,
+            sampling_handler=self.fast_sample,
+            elicitation_handler=self.fast_elicit,
+            roots=self.fast_roots,
+            log_handler=self.log,
+        )
+
+
+class FastClient(fastmcp.Client):
+    """The client of FastMCP with the methods of the Python SDK."""
+
+    async def call_tool(self, name, arguments, progress_callback=None):
+        return await self.call_tool_mcp(name, arguments, progress_handler=progress_callback)
+
+    list_tools = fastmcp.Client.list_tools_mcp
+    list_resources = fastmcp.Client.list_resources_mcp
+    list_resource_templates = fastmcp.Client.list_resource_templates_mcp
+    list_prompts = fastmcp.Client.list_prompts_mcp
+    read_resource = fastmcp.Client.read_resource_mcp
+    get_prompt = fastmcp.Client.get_prompt_mcp
 
 
 def text(result):
@@ -74,7 +134,7 @@ async def unknown_tools_are_errors(client, _):
     try:
         result = await client.call_tool("no_such_tool", {})
     except Exception as error:
-        assert "-32602" in repr(error) or "nknown" in str(error), repr(error)
+        assert getattr(error, "code", None) == -32602 or "no_such_tool" in str(error), repr(error)
     else:
         raise AssertionError(result)
 
@@ -93,26 +153,40 @@ async def progress_arrives_in_order(client, _):
 @task
 async def resources_and_prompts_are_read(client, _):
     read = await client.read_resource("test://watched-resource")
-    assert read.contents[0].text, read
-    assert (await client.get_prompt("test_simple_prompt")).messages
+    assert re.fullmatch(r"touched \d+ times", read.contents[0].text), read
+    messages = (await client.get_prompt("test_simple_prompt")).messages
+    assert [(it.role, it.content.text) for it in messages] == [("user", "This is a simple prompt for testing.")]
 
 
 @task
 async def the_server_samples(client, host):
     result = await client.call_tool("test_sampling", {"prompt": "What is the capital of France?"})
-    assert text(result) == "LLM response: Paris" and "sampling" in host.asked, result
+    assert text(result) == "LLM response: Paris", result
+    assert host.asked == [("sampling", "What is the capital of France?", 100)], host.asked
 
 
 @task
 async def the_server_asks_the_user(client, host):
     result = await client.call_tool("test_elicitation", {"message": "Who are you?"})
     assert "action=accept" in text(result) and "ada@example.com" in text(result), result
-    assert "elicitation" in host.asked
+    assert host.asked == [("elicitation", "Who are you?")], host.asked
 
 
 @task
 async def the_server_asks_for_roots(client, host):
-    assert "file:///home/ada" in text(await client.call_tool("test_roots", {})) and "roots" in host.asked
+    assert "file:///home/ada" in text(await client.call_tool("test_roots", {}))
+    assert host.asked == [("roots",)], host.asked
+
+
+@task
+async def log_messages_arrive_if_they_are_asked_for(client, host):
+    is_session = client.protocol_version < "2026-07-28"
+    if is_session:
+        await client.set_logging_level("info")
+    host.logs.clear()
+    await client.call_tool("test_tool_with_logging", {})
+    # Each request of 2026-07-28 asks by itself.
+    assert host.logs == (LOGS if is_session or host.asks_for_logs else []), host.logs
 
 
 @task
@@ -145,21 +219,17 @@ async def start(command):
     raise RuntimeError("the server does not say where it is")
 
 
-async def main(mode, over, *command):
+async def main(library, mode, over, *command):
     server, target = None, StdioServerParameters(command=command[0], args=list(command[1:]))
     if over == "http":
         server, target = await start(command)
-    host, passed, failed = Host(), 0, 0
-    callbacks = {
-        "sampling_callback": host.sample,
-        "elicitation_callback": host.elicit,
-        "list_roots_callback": host.roots,
-        "logging_callback": host.log,
-    }
+    host, passed, failed = {"mcp": Host, "fastmcp": FastHost}[library](), 0, 0
     try:
-        async with Client(target, mode=mode, **callbacks) as client:
+        async with host.client(target, mode) as client:
             print("revision", client.protocol_version)
+            assert client.protocol_version == REVISIONS[mode], client.protocol_version
             for name, body in TASKS:
+                host.asked.clear()
                 try:
                     await asyncio.wait_for(body(client, host), PATIENCE)
                     passed += 1

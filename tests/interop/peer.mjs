@@ -1,7 +1,7 @@
 // A connection to a server under test, the same for both generations of the TypeScript SDK. Everything that passes is
 // recorded, so that a task can look at what the SDK hides: error codes, late answers, single pages.
 import assert from 'node:assert/strict';
-import { ask, Server, tell } from './served.mjs';
+import { ask, noteByHand, Server, tell } from './served.mjs';
 
 export const PATIENCE = 10_000;
 
@@ -72,6 +72,18 @@ class Wire {
     } finally {
       this.#onTheirWay.delete(written);
     }
+  }
+
+  /** Sends a message that a task has written. */
+  sendByHand(message) {
+    noteByHand(message);
+    return this.send(message);
+  }
+
+  /** Writes a message that a task has written, and does not record it. */
+  writeByHand(message) {
+    noteByHand(message);
+    return this.write(message);
   }
 
   /** Waits for what is on its way: a session is not to end before what was said in it has come there. */
@@ -254,13 +266,13 @@ export class Peer {
     // Over HTTP an answer may be an error of HTTP, too, of which the SDK shows little.
     if (this.carrier === 'http') return ask(this, message);
     const reply = new Promise((resolve) => this.wire.byHand.set(id, resolve));
-    return this.wire.send(message).then(() => reply);
+    return this.wire.sendByHand(message).then(() => reply);
   }
 
   /** Sends a notification that the SDK knows nothing of. */
   tellByHand(method) {
     const message = { jsonrpc: '2.0', method };
-    return this.carrier === 'http' ? tell(this, message) : this.wire.send(message);
+    return this.carrier === 'http' ? tell(this, message) : this.wire.sendByHand(message);
   }
 
   /** The smallest request of the era. */

@@ -31,7 +31,8 @@ install_peers() {
       pip=("$packages/venv/bin/python" -m pip)
     fi
     "${pip[@]}" --version >/dev/null 2>&1 || give_up 'Python needs venv or pip (Debian: python3-venv)'
-    "${pip[@]}" install --quiet --disable-pip-version-check --require-hashes --only-binary :all: \
+    # The file has all packages. In this mode, pip would refuse extras of them.
+    "${pip[@]}" install --quiet --disable-pip-version-check --require-hashes --no-deps --only-binary :all: \
       ${into[@]+"${into[@]}"} -r "$peers/requirements.txt" || give_up 'pip install failed'
     cp "$peers/requirements.txt" "$packages/"
   fi

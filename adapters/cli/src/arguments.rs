@@ -18,7 +18,10 @@ pub(crate) fn of_tool(arguments: &[String], schema: &Value) -> Result<Map<String
         let text = match whole.as_bytes() {
             [b'{', ..] => Some(whole.clone()),
             b"-" => Some(read(io::stdin().lock())?),
-            [b'@', ..] => Some(read(fs::File::open(&whole[1..])?)?),
+            [b'@', ..] => {
+                let unreadable = |error| Failed::usage(format!("{} cannot be read: {error}", &whole[1..]));
+                Some(read(fs::File::open(&whole[1..]).map_err(unreadable)?)?)
+            }
             _ => None,
         };
         if let Some(text) = text {
@@ -86,7 +89,8 @@ pub(crate) fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Fa
     if kinds.contains(&"string") {
         return Ok(value.into());
     }
-    let parsed = json(name, value)?;
+    let wrong = || Failed::usage(format!("the argument `{name}` is no {}", kinds.join(" or ")));
+    let parsed: Value = serde_json::from_str(value).map_err(|_| wrong())?;
     let fits = kinds.iter().any(|kind| match *kind {
         "integer" => parsed.is_i64() || parsed.is_u64() || parsed.as_f64().is_some_and(|it| it.fract() == 0.0),
         "number" => parsed.is_number(),
@@ -96,7 +100,7 @@ pub(crate) fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Fa
         "null" => parsed.is_null(),
         _ => true,
     });
-    if fits { Ok(parsed) } else { Err(Failed::usage(format!("`{name}` is of the type {}", kinds.join(" or ")))) }
+    if fits { Ok(parsed) } else { Err(wrong()) }
 }
 
 #[cfg(test)]
@@ -131,10 +135,10 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         for (arguments, why) in [
-            (&["count=x"][..], "`count` is no JSON"),
-            (&["count=1.5"], "`count` is of the type integer"),
-            (&["maybe=true"], "`maybe` is of the type integer or null"),
-            (&["yes=1"], "`yes` is of the type boolean"),
+            (&["count=x"][..], "the argument `count` is no integer"),
+            (&["count=1.5"], "the argument `count` is no integer"),
+            (&["maybe=true"], "the argument `maybe` is no integer or null"),
+            (&["yes=1"], "the argument `yes` is no boolean"),
             (&["text"], "`text` is not `name=value`"),
             (&["text=1", "text=2"], "the argument `text` is there twice"),
             (&["{"], "the arguments are no JSON"),

@@ -2,7 +2,10 @@
 
 use std::{error::Error, fmt, io, process::ExitCode};
 
-use mcp_proto::connection::{CloseReason, Failure, SendError};
+use mcp_proto::{
+    connection::{CloseReason, Failure, SendError},
+    wire::ErrorCode,
+};
 use mcp_service::CallError;
 
 /// The error of a command.
@@ -71,6 +74,12 @@ impl Failed {
         self
     }
 
+    /// Adds how a target is the name of a server.
+    pub(crate) fn with_config(mut self) -> Self {
+        self.why.push_str("; if it is the name of a server, --config names the file");
+        self
+    }
+
     /// Returns whether the standard output was closed by its reader, which is no failure of a command.
     pub(crate) const fn is_closed_output(&self) -> bool {
         self.exit == 0
@@ -115,11 +124,16 @@ impl From<CallError> for Failed {
             CallError::ToolFailed(_) => 1,
             _ => 4,
         };
-        let failed = Self { exit, why: chain(&error) };
+        let mut failed = Self { exit, why: chain(&error) };
         match &error {
-            CallError::Failed(failure) => failed.with_hint(failure),
-            _ => failed,
+            CallError::Failed(failure) => return failed.with_hint(failure),
+            CallError::TimedOut { .. } => failed.why.push_str("; --timeout gives it more"),
+            CallError::Rpc(error) if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY => {
+                failed.why.push_str("; --answer, --sample and --root let the server ask");
+            }
+            _ => {}
         }
+        failed
     }
 }
 

@@ -13,7 +13,7 @@ use std::{
         mpsc,
     },
     thread,
-    time::Duration,
+    time::{Duration, Instant},
 };
 
 use http::{HeaderName, HeaderValue, Request, Uri, header::AUTHORIZATION};
@@ -85,6 +85,21 @@ pub(crate) struct SignIn {
     renewed: Option<String>,
     /// Whether a refresh took too long.
     is_late: bool,
+    /// Work that has taken too long and goes on. Each receiver has an error at its end.
+    unfinished: Vec<mpsc::Receiver<()>>,
+}
+
+/// How long a refresh that took too long may hold up the end of the program. The authorization server may have replaced
+/// the tokens, and the new ones are only in its response.
+const REFRESH_WAIT: Duration = Duration::from_secs(10);
+
+impl Drop for SignIn {
+    fn drop(&mut self) {
+        let deadline = Instant::now() + REFRESH_WAIT;
+        for work in self.unfinished.drain(..) {
+            let _ = work.recv_timeout(deadline.saturating_duration_since(Instant::now()));
+        }
+    }
 }
 
 impl SignIn {
@@ -106,7 +121,8 @@ impl SignIn {
                 .headers
                 .append(HeaderName::try_from(name).map_err(usage)?, HeaderValue::try_from(value).map_err(usage)?);
         }
-        Ok(Some(Self { provider, address, host: host::host(options, None)?, renewed: None, is_late: false }))
+        let (host, renewed, unfinished) = (host::host(options, None)?, None, Vec::new());
+        Ok(Some(Self { provider, address, host, renewed, is_late: false, unfinished }))
     }
 
     /// Returns the value of the header `Authorization`. A token that is about to expire is refreshed, which takes at
@@ -123,7 +139,7 @@ impl SignIn {
             let value = request.headers().get(AUTHORIZATION).map(|value| value.to_str().map(str::to_owned));
             value.transpose().map_err(io::Error::other)
         };
-        let authorization = within(timeout, authorize)?;
+        let authorization = self.within(timeout, authorize)?;
         self.is_late = authorization.is_none();
         authorization.unwrap_or_else(|| Err(late()))
     }
@@ -139,20 +155,31 @@ impl SignIn {
         let host = self.host.clone();
         let connect = move || drop(connector.connect(&host).map(|client| use_credentials(&client)));
         // The tokens of a refresh that takes longer are stored nevertheless.
-        let is_done = within(timeout, connect).is_ok_and(|done| done.is_some());
+        let is_done = self.within(timeout, connect).is_ok_and(|done| done.is_some());
         is_done && self.authorization(timeout).is_ok_and(|value| value.is_some() && value.as_deref() != refused)
     }
-}
 
-/// Returns the result of work on a thread, unless it takes longer than `timeout`. The thread may go on then.
-fn within<T: Send + 'static>(timeout: Duration, work: impl FnOnce() -> T + Send + 'static) -> io::Result<Option<T>> {
-    let (sender, receiver) = mpsc::sync_channel(1);
-    let run = move || {
-        // The receiver may have ended.
-        let _ = sender.send(work());
-    };
-    thread::Builder::new().name("sign-in".into()).spawn(run)?;
-    Ok(receiver.recv_timeout(timeout).ok())
+    /// Returns the result of work on a thread, unless it takes longer than `timeout`. The thread goes on then, and the
+    /// end of the program waits for it.
+    fn within<T: Send + 'static>(
+        &mut self,
+        timeout: Duration,
+        work: impl FnOnce() -> T + Send + 'static,
+    ) -> io::Result<Option<T>> {
+        let (sender, receiver) = mpsc::sync_channel(1);
+        let (running, end) = mpsc::channel();
+        let run = move || {
+            let _running: mpsc::Sender<()> = running;
+            // The receiver may have ended.
+            let _ = sender.send(work());
+        };
+        thread::Builder::new().name("sign-in".into()).spawn(run)?;
+        let result = receiver.recv_timeout(timeout).ok();
+        if result.is_none() {
+            self.unfinished.push(end);
+        }
+        Ok(result)
+    }
 }
 
 fn late() -> io::Error {

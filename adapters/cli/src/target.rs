@@ -37,7 +37,8 @@ impl Target {
         if let Some(path) = &options.config {
             let text = fs::read_to_string(path)
                 .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
-            let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
+            let config = ServersConfig::from_env(&text)
+                .map_err(|error| Failed::usage(format!("{} has no servers: {error}", path.display())))?;
             return match config.get(target) {
                 Some(ServerConfig::Stdio(command)) => program(command.into(), options),
                 Some(ServerConfig::Http(config)) => {
@@ -50,6 +51,13 @@ impl Target {
                     Err(Failed::usage(why))
                 }
             };
+        }
+        if let Some((scheme, _)) = target.split_once("://")
+            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+        {
+            return Err(Failed::usage(format!(
+                "{target} is no address of a server: it begins with http:// or https://"
+            )));
         }
         let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
         Self::of_words(&words, options)
@@ -76,7 +84,11 @@ impl Target {
 
 /// Connects to a target.
 pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    Target::parse(target, options)?.connect(host).map_err(|error| Failed::connect(&error))
+    let is_name = options.config.is_none() && !target.contains(['/', '\\', ' ']);
+    Target::parse(target, options)?.connect(host).map_err(|error| match &error {
+        Error::Spawn { .. } if is_name => Failed::connect(&error).with_config(),
+        _ => Failed::connect(&error),
+    })
 }
 
 /// Returns the variables of `--env`.

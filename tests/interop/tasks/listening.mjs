@@ -93,9 +93,9 @@ task(
     assert.equal(heard(peer, 4711, from).length, 1);
     assert.equal(heard(peer, '4711', from).length, 0);
     // The refusal has the id as well, so the waiter for the end gets it. The log has no second request.
-    await peer.wire.write({ jsonrpc: '2.0', id: 4711, method: 'server/discover', params: { _meta: peer.envelope() } });
+    await peer.wire.writeByHand({ jsonrpc: '2.0', id: 4711, method: 'server/discover', params: { _meta: peer.envelope() } });
     assert.equal((await ended).error?.code, -32600);
-    await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 4711 } });
+    await peer.wire.sendByHand({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 4711 } });
     await peer.settle();
   },
   // Over HTTP each request has a connection of its own.

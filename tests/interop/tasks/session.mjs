@@ -75,10 +75,10 @@ task('an unknown method is refused', async (peer) => {
 // req: BASE-020
 task('unknown notifications and stray messages change nothing', async (peer) => {
   const from = peer.wire.log.length;
-  await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/no_such_thing', params: { a: 1 } });
-  await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'unknown' } });
-  await peer.wire.send({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'x', progress: 1 } });
-  const stray = peer.wire.write({ jsonrpc: '2.0', id: 'never asked', result: {} });
+  await peer.wire.sendByHand({ jsonrpc: '2.0', method: 'notifications/no_such_thing', params: { a: 1 } });
+  await peer.wire.sendByHand({ jsonrpc: '2.0', method: 'notifications/cancelled', params: { requestId: 'unknown' } });
+  await peer.wire.sendByHand({ jsonrpc: '2.0', method: 'notifications/progress', params: { progressToken: 'x', progress: 1 } });
+  const stray = peer.wire.writeByHand({ jsonrpc: '2.0', id: 'never asked', result: {} });
   // HTTP has a word for what cannot be accepted, which the SDK passes on.
   if (peer.carrier === 'stdio') {
     await stray;

@@ -282,16 +282,22 @@ pub(super) fn end_on_signals() -> io::Result<()> {
         }
     };
     if cfg!(panic = "abort") {
-        let previous = panic::take_hook();
-        panic::set_hook(Box::new(move |info| {
-            previous(info);
-            // The thread that panics may have a lock.
-            if let (Ok(mut group), Ok(mut file)) = (GROUP.try_lock(), FILE.try_lock()) {
-                release(&mut group, &mut file);
-            }
-        }));
+        end_on_panics();
     }
     thread::Builder::new().name("signals".into()).spawn(end).map(|_| ())
+}
+
+/// Ends the server together with this program at a panic.
+#[cfg(unix)]
+fn end_on_panics() {
+    let previous = panic::take_hook();
+    panic::set_hook(Box::new(move |info| {
+        previous(info);
+        // The thread that panics may have a lock.
+        if let (Ok(mut group), Ok(mut file)) = (GROUP.try_lock(), FILE.try_lock()) {
+            release(&mut group, &mut file);
+        }
+    }));
 }
 
 /// Does nothing: on Windows, the events of the console reach the server, too.
@@ -340,6 +346,36 @@ fn read_lines(mut output: impl io::Read, sender: &Sender<Vec<u8>>, room: &Room) 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// The variable of the environment that makes a test panic with a server, and names a file.
+    #[cfg(unix)]
+    const PANICS: &str = "MCP_TEST_PANICS";
+
+    /// A process of this test panics. As with `panic = "abort"`, nothing of it is dropped that would end the server.
+    #[cfg(unix)]
+    #[test]
+    fn panics_end_the_server_and_remove_the_file() {
+        use std::{env, os::unix::process::CommandExt, time::Instant};
+
+        if let Some(file) = env::var_os(PANICS) {
+            end_on_panics();
+            remove_on_signals(Some(file.into()));
+            let server = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
+            *lock_group() = pid(&server);
+            panic!("a bug");
+        }
+        let file = env::temp_dir().join(format!("mcp-cli-panics-{}", std::process::id()));
+        fs::write(&file, "a token").expect("it is written");
+        let mut test = Command::new(env::current_exe().expect("a program"));
+        test.args(["--exact", "check::process::tests::panics_end_the_server_and_remove_the_file", "--nocapture"]);
+        let began = Instant::now();
+        // The server has the outputs, too, so they end with it.
+        let output = test.env(PANICS, &file).output().expect("it runs");
+        let text = String::from_utf8_lossy(&output.stderr);
+        assert!(text.contains("a bug") && !output.status.success(), "{text}");
+        assert!(began.elapsed() < Duration::from_secs(30), "the server is not ended");
+        assert!(!file.exists(), "the file is there");
+    }
 
     #[test]
     fn lines_are_not_read_ahead_without_a_limit() {

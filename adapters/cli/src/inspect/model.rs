@@ -370,7 +370,8 @@ impl Model {
             self.traffic.give_up(id, call.is_cancelled);
         }
         let title = call.request.title();
-        self.note = format!("{title}: {}", if outcome.is_ok() { "done" } else { "failed" });
+        // The end of a note is cut first.
+        self.note = format!("{}: {title}", if outcome.is_ok() { "done" } else { "failed" });
         // Only the newest call takes the pane, and not from under the keys of another form.
         if number + 1 == self.next_call && !(self.focus == Focus::Detail && self.is_typing()) {
             self.detail = Detail::Page(Page::of_outcome(&title, &outcome));

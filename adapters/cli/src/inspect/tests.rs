@@ -120,6 +120,31 @@ fn connected(size: (u16, u16)) -> Model {
     model
 }
 
+#[test]
+fn long_addresses_keep_their_ends() {
+    let mut model = connected((80, 24));
+    let uri = |name: &str| json!({"uri": format!("demo://resource/static/document/{name}"), "name": name});
+    let mut items: Vec<_> = ["features.md", "structure.md"].map(|it| Item::new(ItemKind::Resource, uri(it))).into();
+    let template = json!({"uriTemplate": "demo://resource/dynamic/blob/{id}", "name": "blob"});
+    items.push(Item::new(ItemKind::Template, template));
+    model.update(Message::Loaded { session: 1, tab: Tab::Resources, items: Ok(items) });
+    keys(&mut model, "2");
+    let screen = text(&model);
+    for end in ["~document/features.md", "~ocument/structure.md", "~ce/dynamic/blob/{id}"] {
+        assert!(screen.contains(end), "{end}: {screen}");
+    }
+}
+
+#[test]
+fn the_end_of_a_call_is_not_cut() {
+    let mut model = connected((80, 24));
+    let effects = model.send(Request::Read { uri: format!("shop://{}", "x".repeat(100)) });
+    let [Effect::Send { call, .. }] = &effects[..] else { panic!("{effects:?}") };
+    model.update(Message::Ended { call: *call, outcome: Ok(json!({})) });
+    let screen = text(&model);
+    assert!(screen.contains(" done: resources/read"), "{screen}");
+}
+
 const SIZES: [(u16, u16); 2] = [(80, 24), (200, 60)];
 
 #[test]

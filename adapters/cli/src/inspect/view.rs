@@ -128,7 +128,14 @@ fn list(model: &Model, area: Rect, frame: &mut Frame<'_>) {
             Some(state) => format!("{} {}", one_line(state), one_line(&item.name)),
             None => one_line(&item.name),
         };
-        let text = fit(&format!(" {name}"), usize::from(pane.width));
+        let columns = usize::from(pane.width);
+        // Addresses of one server differ at their end.
+        let text = match item.kind {
+            ItemKind::Resource | ItemKind::Template if width(&name) >= columns => {
+                fit(&format!(" ~{}", tail(&name, columns.saturating_sub(2))), columns)
+            }
+            _ => fit(&format!(" {name}"), columns),
+        };
         line(text, if index == list.selected { SELECTED } else { Style::new() })
     });
     frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), pane);
@@ -374,6 +381,9 @@ fn status(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         _ if !model.questions.is_empty() => "Tab next  Enter press  Esc close without a choice",
         _ if model.is_typing() => "Tab next  Enter press  Esc back",
         (Focus::Traffic, _) => "Enter open  c cancel  r retry  / search  ? help  q quit",
+        (Focus::Detail, _) if matches!(model.detail, Detail::Item(_)) => {
+            "Enter press  Esc back  r retry  ? help  q quit"
+        }
         (Focus::Detail, _) => "Esc back  r retry  z zoom  ? help  q quit",
         (Focus::List, Tab::Tools | Tab::Prompts) => "Enter form  Tab pane  / search  ? help  q quit",
         (Focus::List, _) => "Enter open  Tab pane  / search  ? help  q quit",

@@ -12,6 +12,9 @@ use crate::{record::Origin, text::beginning};
 /// The most requests in flight that are paired, and the most ids that are known as used.
 const MAX_CALLS: usize = 1 << 16;
 
+/// The method of a request for a subscription.
+const LISTEN: &str = "subscriptions/listen";
+
 /// The most bytes that are kept of a method, or of the name of a tool, prompt or resource.
 const MAX_NAME: usize = 256;
 
@@ -54,6 +57,8 @@ pub(crate) enum Fact {
     Progress { grows: bool, was_cancelled: bool, of_task: bool },
     /// Progress for a token that no request in flight has.
     ProgressUnknown,
+    /// The response to what is no message, or to a member of an array that is none.
+    OfInvalid { is_array: bool },
     /// Neither.
     Other,
 }
@@ -70,6 +75,10 @@ struct Side {
     tokens: HashMap<RequestId, RequestId>,
     /// The requests whose results were tasks, by token: it stays valid as long as the task.
     tasks: HashMap<RequestId, Call>,
+    /// The subscriptions that have their results: on standard streams, a server cancels each one after that.
+    ended_subscriptions: HashSet<RequestId>,
+    /// The ids in what is no message, and whether that was an array: the other side may respond to it.
+    invalid: HashMap<RequestId, bool>,
 }
 
 /// The requests in flight of both sides.
@@ -149,10 +158,16 @@ impl Ledger {
                 match side.calls.remove(id) {
                     Some(call) => {
                         side.forget(&call);
+                        if call.method == LISTEN && side.ended_subscriptions.len() < MAX_CALLS {
+                            side.ended_subscriptions.insert(id.clone());
+                        }
                         if call.may_be_task && is_task(message) {
                             side.keep(&call);
                         }
                         Fact::Answered(call)
+                    }
+                    None if side.invalid.contains_key(id) => {
+                        Fact::OfInvalid { is_array: side.invalid.remove(id).unwrap_or_default() }
                     }
                     // It may be late, for a request that was removed.
                     None if side.has_removed && side.was_used(id) => Fact::Other,
@@ -172,6 +187,14 @@ impl Ledger {
         }
     }
 
+    /// Takes the id of what is no message.
+    pub(crate) fn take_invalid(&mut self, from: Origin, id: RequestId, is_array: bool) {
+        let side = self.side(from);
+        if side.invalid.len() < MAX_CALLS {
+            side.invalid.insert(id, is_array);
+        }
+    }
+
     fn cancel(&mut self, from: Origin, id: Option<RequestId>) -> Fact {
         // A server of 2026-07-28 ends a subscription of the client with it.
         let Some(id) = id else { return Fact::Other };
@@ -179,12 +202,14 @@ impl Ledger {
             return Fact::Cancelled(call);
         }
         let other = self.side(from.other());
-        let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == "subscriptions/listen");
-        if from == Origin::Server
-            && is_subscription
-            && let Some(call) = other.cancel(&id)
-        {
-            return Fact::Cancelled(call);
+        if from == Origin::Server {
+            let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == LISTEN);
+            if is_subscription && let Some(call) = other.cancel(&id) {
+                return Fact::Cancelled(call);
+            }
+            if other.ended_subscriptions.contains(&id) || other.ended_subscriptions.len() == MAX_CALLS {
+                return Fact::CancelledUnknown { was_used: true };
+            }
         }
         Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) }
     }

@@ -45,6 +45,8 @@ pub(crate) enum Kind {
     ProgressUnknown,
     Unacknowledged,
     UnknownSubscription,
+    /// The result of a request of a batch, in a revision without batches.
+    BatchExecuted,
     /// A rule about HTTP itself.
     Http,
     Other,
@@ -208,6 +210,10 @@ fn rule(kind: Kind, by: Origin, version: Option<ProtocolVersion>) -> Option<&'st
         Kind::ProgressUnknown => pick("PROG-009", "M-PROG-009"),
         Kind::Unacknowledged => modern("M-SUBS-006"),
         Kind::UnknownSubscription => modern("M-SUBS-010"),
+        Kind::BatchExecuted => match version {
+            Some(ProtocolVersion::V2025_06_18 | ProtocolVersion::V2025_11_25) => Some("BATCH-013"),
+            _ => None,
+        },
         Kind::TooLong | Kind::Shape | Kind::Http | Kind::Other => None,
     }
 }
@@ -253,6 +259,7 @@ mod tests {
                     Kind::ProgressUnknown,
                     Kind::Unacknowledged,
                     Kind::UnknownSubscription,
+                    Kind::BatchExecuted,
                 ] {
                     let finding = Finding::new(by, kind, version, "");
                     if let Some(rule) = finding.rule {

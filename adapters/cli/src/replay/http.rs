@@ -316,17 +316,22 @@ impl<R: BufRead> HttpPlayer<R> {
         let Some(open) = self.open.get_mut(&exchange) else { return };
         open.response = Some(Rc::clone(&response));
         let (head, is_late) = (Rc::clone(&open.head), open.is_late);
+        let is_message = !matches!(open.content, Content::Other);
         let mut findings = match version {
             Some(_) => headers::of_response(&head, open.content, &response, version),
             None => Vec::new(),
         };
         let is_success = (200..300).contains(&response.status);
-        if is_success && let Route::Session(number) = route {
-            if is_late && version.is_some() && version != Some(ProtocolVersion::V2024_11_05) {
-                let what =
-                    format!("{} was answered with {} after the end of the session", head.name(), response.status);
-                findings.push(Finding::http(Origin::Server, "HTTP-064", what));
+        if is_late && version.is_some() && version != Some(ProtocolVersion::V2024_11_05) {
+            let what = format!("{} was answered with {} after the end of the session", head.name(), response.status);
+            // Other errors have reasons of their own, such as missing credentials.
+            match response.status {
+                200..300 => findings.push(Finding::http(Origin::Server, "HTTP-064", what)),
+                400 if is_message => findings.push(Finding::http(Origin::Server, "HTTP-060", what)),
+                _ => {}
             }
+        }
+        if is_success && let Route::Session(number) = route {
             if head.method == "DELETE" {
                 self.session(number).is_deleted = true;
             }

@@ -5,7 +5,7 @@ use std::io::BufRead;
 use mcp_proto::{
     Timestamp,
     codec::FrameEnd,
-    connection::{ClientRole, ServerRole},
+    connection::{ClientRole, ServerRole, Violation},
     protocol::{Era, Method, ProtocolVersion},
     schema::{
         ClientNotification, ClientRequest, ClientResult, DiscoverResult, InitializeParams, InitializeResult,
@@ -68,6 +68,7 @@ pub(crate) struct Judge {
 /// Reads what is known of a record before it is played: the capabilities and the revision.
 pub(crate) fn read_setup<R: BufRead>(mut lines: Lines<R>) -> Result<Setup, Failed> {
     let (mut setup, mut ledger, mut number) = (Setup::default(), Ledger::default(), 0);
+    let (mut claims_modern, mut has_answer) = (false, false);
     while let Some(item) = lines.next_item()? {
         let Item::Line(line) = item else { continue };
         let Ok(text) = str::from_utf8(&line.bytes) else { continue };
@@ -76,6 +77,7 @@ pub(crate) fn read_setup<R: BufRead>(mut lines: Lines<R>) -> Result<Setup, Faile
         if let Message::Request { method, params: Some(params), meta, .. } = &message
             && line.from == Origin::Client
         {
+            claims_modern |= is_modern(meta.as_ref());
             if method == "initialize" {
                 setup.client = params.decode::<InitializeParams>().ok().map(|params| params.capabilities);
             } else if setup.client.is_none() && setup.version.is_none() {
@@ -83,11 +85,9 @@ pub(crate) fn read_setup<R: BufRead>(mut lines: Lines<R>) -> Result<Setup, Faile
                 setup.client = meta.as_ref().and_then(|meta| meta.member(name)?.decode().ok());
             }
         }
-        let (Fact::Answered(call), Message::Response { result, .. }) =
-            (ledger.take(number, line.at, line.from, &message), &message)
-        else {
-            continue;
-        };
+        let fact = ledger.take(number, line.at, line.from, &message);
+        has_answer |= line.from == Origin::Server && matches!(fact, Fact::Answered(_));
+        let (Fact::Answered(call), Message::Response { result, .. }) = (fact, &message) else { continue };
         if line.from == Origin::Client {
             continue;
         }
@@ -107,6 +107,8 @@ pub(crate) fn read_setup<R: BufRead>(mut lines: Lines<R>) -> Result<Setup, Faile
             _ => {}
         }
     }
+    // Such as a subscription that was open until the end.
+    setup.is_modern |= claims_modern && !has_answer;
     Ok(setup)
 }
 
@@ -209,6 +211,7 @@ impl Judge {
             Err(_) if self.is_silent => return judged.steps.push(Step::invalid()),
             Err(_) => {
                 judged.steps.push(Step::invalid());
+                self.take_invalid(from, text);
                 self.receive(line, text, self.version_of(false), judged);
                 if judged.findings.is_empty() {
                     let what = "the line is no message";
@@ -232,6 +235,12 @@ impl Judge {
         }
         if modern && !self.setup.is_modern {
             step.note = Some("a request of 2026-07-28, which the server does not serve");
+            judged.steps.push(step);
+            return;
+        }
+        // A client that has no answer to its discovery in time tries the other era.
+        if is_only_modern && is_handshake(&message) {
+            step.note = Some("a handshake, which the server does not accept");
             judged.steps.push(step);
             return;
         }
@@ -267,6 +276,15 @@ impl Judge {
         }
     }
 
+    /// Notes the ids in what is no message.
+    fn take_invalid(&mut self, from: Origin, text: &str) {
+        let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
+        let all = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
+        for id in all.iter().filter_map(|one| serde_json::from_value(one.get("id")?.clone()).ok()) {
+            self.ledger.take_invalid(from, id, value.is_array());
+        }
+    }
+
     fn version_of(&self, modern: bool) -> Option<ProtocolVersion> {
         let latest = self.setup.is_modern.then_some(ProtocolVersion::LATEST);
         if modern { latest } else { self.setup.version.or(latest) }
@@ -281,7 +299,12 @@ impl Judge {
         };
         let null = serde_json::from_str::<serde_json::Value>(text)
             .is_ok_and(|value| value.get("id").is_some_and(serde_json::Value::is_null));
+        // The types say where the mistake is.
+        let has_shape = judged.findings.iter().any(|finding| finding.kind == Kind::Shape);
         for violation in violations {
+            if has_shape && matches!(violation, Violation::BadParams(_)) {
+                continue;
+            }
             if let Some(finding) = Finding::of(line.from, &violation, version, null) {
                 judged.add(finding);
             }
@@ -355,6 +378,9 @@ impl Judge {
             Fact::Unknown { was_used: false } => broken(Kind::UnknownResponse, "no request has this id"),
             Fact::Unknown { was_used: true } => {
                 broken(Kind::UnknownResponse, "the request with this id has a response already");
+            }
+            Fact::OfInvalid { is_array: true } if matches!(message, Message::Response { .. }) => {
+                broken(Kind::BatchExecuted, "a request of a batch has a result");
             }
             Fact::Answered(call) if call.cancelled => step.note = Some("the request was cancelled before"),
             Fact::Cancelled(call) if call.method == "initialize" => {
@@ -456,6 +482,11 @@ fn decode_result(from: Origin, call: &Call, result: &str) -> Result<(), serde_js
         Origin::Client if ServerRequest::METHODS.contains(&method) => ClientResult::decode(method, result).map(drop),
         _ => Ok(()),
     }
+}
+
+/// Returns whether a message is the first one of a session.
+fn is_handshake(message: &Message<'_>) -> bool {
+    matches!(message, Message::Request { method, meta, .. } if method == "initialize" && !is_modern(meta.as_ref()))
 }
 
 const fn now(at: u64) -> Timestamp {

@@ -55,7 +55,11 @@ struct Sent {
     own: RequestId,
     /// Its progress token in the record.
     token: Option<RequestId>,
+    is_subscription: bool,
 }
+
+/// The member of `_meta` that names the subscription of a notification.
+const SUBSCRIPTION: &str = "io.modelcontextprotocol/subscriptionId";
 
 /// A machine.
 #[derive(Debug)]
@@ -168,7 +172,7 @@ impl<E> Role<E> {
         found
     }
 
-    /// Returns a frame with the ids that the machine gave, if it is a response or progress.
+    /// Returns a frame with the ids that the machine gave, if it is a response, progress, or about a subscription.
     fn with_own_ids(&self, frame: &[u8]) -> Option<Vec<u8>> {
         let text = str::from_utf8(frame).ok()?;
         let value = match Message::parse(text, DEPTH).ok()? {
@@ -189,6 +193,23 @@ impl<E> Role<E> {
                 let own = self.tokens.get(&token)?;
                 let mut value: Value = serde_json::from_str(text).ok()?;
                 value["params"]["progressToken"] = serde_json::from_str(own.as_json()).ok()?;
+                value
+            }
+            Message::Notification { method, params } => {
+                let params = params?;
+                let is_end = method == "notifications/cancelled";
+                let id: RequestId = match is_end {
+                    true => params.member("requestId")?.decode().ok()?,
+                    false => params.member("_meta")?.member(SUBSCRIPTION)?.decode().ok()?,
+                };
+                let own = &self.sent.get(&id).filter(|sent| sent.is_subscription)?.own;
+                let own: Value = serde_json::from_str(own.as_json()).ok()?;
+                let mut value: Value = serde_json::from_str(text).ok()?;
+                if is_end {
+                    value["params"]["requestId"] = own;
+                } else {
+                    value["params"]["_meta"][SUBSCRIPTION] = own;
+                }
                 value
             }
             _ => return None,
@@ -222,12 +243,12 @@ impl<E> Role<E> {
         options.resubscribe = false;
         let params = JsonObject::new(&params)?;
         let call = self.machine.request_raw(now, method, Some(&RawJson::from(&params)), options)?;
-        self.learn(id, Some(call), token);
+        self.learn(id, Some(call), token, method == "subscriptions/listen");
         Ok(())
     }
 
     /// Reads the id and the progress token of the request that the machine has just written.
-    fn learn(&mut self, id: &RequestId, call: Option<CallId>, token: Option<RequestId>) {
+    fn learn(&mut self, id: &RequestId, call: Option<CallId>, token: Option<RequestId>, is_subscription: bool) {
         self.out.clear();
         while self.machine.poll_transmit(&mut self.out).is_some() {}
         let Some(line) = self.out.split(|byte| *byte == b'\n').rfind(|line| !line.is_empty()) else { return };
@@ -243,7 +264,7 @@ impl<E> Role<E> {
         if let (Some(token), Some(own)) = (token.clone(), own_token) {
             self.tokens.insert(token, own);
         }
-        self.sent.insert(id.clone(), Sent { call, own, token });
+        self.sent.insert(id.clone(), Sent { call, own, token, is_subscription });
     }
 
     /// Returns whether the machine has sent this request.
@@ -299,7 +320,7 @@ impl<E> Role<E> {
 impl Role<ClientRole> {
     /// Reads the id of the request that opens the connection, to be mapped when the record has it.
     fn opening(&mut self) {
-        self.learn(&self.opening.clone(), None, None);
+        self.learn(&self.opening.clone(), None, None, false);
     }
 
     /// Maps the request that opened the connection.

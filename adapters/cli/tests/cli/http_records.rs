@@ -143,6 +143,12 @@ pub(crate) fn broken_rules_of_http() {
     record.add("POST /mcp", &good, CALL, "404 Not Found", "").add("POST /mcp", &good, CALL, JSON, RESULT);
     assert_eq!(record.broken(&folder).1, ["server HTTP-064"]);
     let mut record = Exchanges::new();
+    record.open("2025-11-25", ID).add("DELETE /mcp", &good, "", "204 No Content", "");
+    for status in ["400 Bad Request", "401 Unauthorized", "503 Service Unavailable"] {
+        record.add("POST /mcp", &good, CALL, status, "");
+    }
+    assert_eq!(record.broken(&folder).1, ["server HTTP-060"]);
+    let mut record = Exchanges::new();
     record.open("2025-11-25", ID).add("POST /mcp", &good, CALL, EVENTS, "id: 0\ndata:\n\n");
     record.add("GET /mcp", &good, "", EVENTS, &event);
     assert_eq!(record.broken(&folder).1, ["server HTTP-041"]);

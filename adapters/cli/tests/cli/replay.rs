@@ -106,6 +106,15 @@ pub(crate) fn broken_rules_of_sessions() {
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"result":[]}"#], &["server BASE-017"]),
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"result":{"content":1}}"#], &["server -"]),
         ("2025-11-25", &[CALL, r#"<{"jsonrpc":"2.0","id":1,"error":{"code":"x"}}"#], &["server BASE-011"]),
+        // The error for what is no request has its id.
+        (
+            "2025-11-25",
+            &[
+                r#">{"jsonrpc":"1.0","id":7,"method":"ping"}"#,
+                r#"<{"jsonrpc":"2.0","id":7,"error":{"code":-32600,"message":"x"}}"#,
+            ],
+            &["client BASE-001"],
+        ),
         ("2025-11-25", &[CALL, CALL], &["client BASE-006"]),
         ("2025-11-25", &[CALL, RESULT, CALL, RESULT], &["client BASE-006"]),
         ("2025-11-25", &[r#">{"jsonrpc":"2.0","id":null,"method":"ping"}"#], &["client BASE-004"]),
@@ -116,6 +125,11 @@ pub(crate) fn broken_rules_of_sessions() {
         ("2025-11-25", &[r#"<{"jsonrpc":"2.0","id":1,"method":"roots/list"}"#], &["server LIFE-022"]),
         ("2025-11-25", &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#], &["client BATCH-012"]),
         ("2024-11-05", &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#], &["client BATCH-014"]),
+        (
+            "2025-11-25",
+            &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<{"jsonrpc":"2.0","id":1,"result":{}}"#],
+            &["client BATCH-012", "server BATCH-013"],
+        ),
         (
             "2025-03-26",
             &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#],
@@ -243,7 +257,11 @@ pub(crate) fn broken_rules_of_2026() {
             "lastUpdatedAt": "2026-01-01T00:00:00Z", "ttlMs": null}),
     );
     let [discover, discovered] = &discover[..] else { unreachable!("two lines") };
+    let handshake = session("2025-11-25", &[])[0].replace(r#""id":0"#, r#""id":9"#);
+    let refused = json!({"jsonrpc": "2.0", "id": 9, "error": {"code": -32022, "message": "it is 2026-07-28"}});
     for lines in [
+        // The discovery is slow, so the client has begun a handshake.
+        vec![discover.clone(), handshake, discovered.clone(), format!("<{refused}"), call.clone(), good.clone()],
         // Without discovery.
         vec![call.clone(), good.clone()],
         vec![tasks(call.clone()), created, tasks(request(3, "tasks/get", json!({"taskId": "t"})))],
@@ -256,6 +274,64 @@ pub(crate) fn broken_rules_of_2026() {
         let (code, out) = replay(&file);
         assert_eq!((code, broken(&out)), (0, Vec::new()), "{lines:?}: {out:#?}");
     }
+}
+
+/// Ids of subscriptions are those of the client, whatever ids a state machine uses.
+pub(crate) fn subscriptions_of_2026() {
+    let folder = Folder::new("replay-subscriptions");
+    let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": {}});
+    let listen = |id: Value| {
+        let params = json!({"notifications": {"toolsListChanged": true}, "_meta": meta});
+        format!(">{}", json!({"jsonrpc": "2.0", "id": id, "method": "subscriptions/listen", "params": params}))
+    };
+    let said = |method: &str, id: Value, mut params: Value| {
+        params["_meta"] = json!({"io.modelcontextprotocol/subscriptionId": id});
+        format!("<{}", json!({"jsonrpc": "2.0", "method": method, "params": params}))
+    };
+    let acknowledged = |id: Value| {
+        said("notifications/subscriptions/acknowledged", id, json!({"notifications": {"toolsListChanged": true}}))
+    };
+    let changed = |id: Value| said("notifications/tools/list_changed", id, json!({}));
+    let ended = |id: Value| {
+        let result = json!({"resultType": "complete", "_meta": {"io.modelcontextprotocol/subscriptionId": id}});
+        format!("<{}", json!({"jsonrpc": "2.0", "id": id, "result": result}))
+    };
+    let cancelled = |from: char, id: Value| {
+        let params = json!({"requestId": id});
+        format!("{from}{}", json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}))
+    };
+    for id in [json!("listen:0"), json!(4711)] {
+        let id = || id.clone();
+        let rows: [(Vec<String>, &[&str]); 6] = [
+            (vec![listen(id()), acknowledged(id()), changed(id()), changed(id())], &[]),
+            // Both ends of a subscription, and a change that crosses the cancellation of the client.
+            (vec![listen(id()), acknowledged(id()), ended(id()), cancelled('<', id())], &[]),
+            (vec![listen(id()), acknowledged(id()), cancelled('<', id())], &[]),
+            (vec![listen(id()), acknowledged(id()), cancelled('>', id()), changed(id())], &[]),
+            (vec![listen(id()), changed(id())], &["server M-SUBS-006"]),
+            (vec![listen(id()), acknowledged(id()), changed(json!("other"))], &["server M-SUBS-010"]),
+        ];
+        for (lines, expected) in rows {
+            let file = folder.file("a.jsonl");
+            fs::write(&file, record(&lines)).expect("it is written");
+            let (_, out) = replay(&file);
+            assert_eq!(broken(&out), *expected, "{lines:#?}: {out:#?}");
+        }
+    }
+}
+
+/// A mistake in the params is one broken rule, and the text says where it is.
+pub(crate) fn wrong_params_are_found_once() {
+    let folder = Folder::new("replay-params");
+    let file = folder.file("a.jsonl");
+    let set = r#">{"jsonrpc":"2.0","id":1,"method":"logging/setLevel","params":{"level":"loud"}}"#;
+    let text = record(&session("2025-11-25", &[set])).replace(r#"{\"tools\":{}}"#, r#"{\"logging\":{}}"#);
+    fs::write(&file, text).expect("it is written");
+    let (_, lines) = replay(&file);
+    let what: Vec<_> = lines.iter().filter_map(|line| line["broken"][0]["what"].as_str()).collect();
+    assert_eq!(broken(&lines), ["client -"], "{lines:#?}");
+    assert!(what[0].contains("SetLevelParams.level"), "{what:?}");
 }
 
 pub(crate) fn requests_without_a_response() {

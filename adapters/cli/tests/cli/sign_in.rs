@@ -49,6 +49,8 @@ struct State {
     accepted: Option<usize>,
     /// Whether a refresh gets no response.
     hangs: bool,
+    /// How long the response to a refresh takes, after which the earlier tokens are not valid.
+    delay: Duration,
     requests: BTreeMap<String, usize>,
 }
 
@@ -96,6 +98,7 @@ impl Issuer {
             return;
         }
         let (path, query) = target.split_once('?').unwrap_or((&target, ""));
+        let delay = self.state.lock().expect("no panic").delay;
         let (status, location, body) = match path {
             // It refuses methods that it does not know before it looks at the token.
             "/late" if method(&body) == "server/discover" => (404, None, Value::Null),
@@ -106,6 +109,9 @@ impl Issuer {
             "/revision" => (200, None, echo(&body, &authorization, &authorization)),
             _ => self.respond(path, query, &String::from_utf8(body).expect("text")),
         };
+        if path == "/token" {
+            thread::sleep(delay);
+        }
         let (location, body) = (location.map(|it| format!("location: {it}\r\n")).unwrap_or_default(), body.to_string());
         let head = format!("content-type: application/json\r\n{location}connection: close");
         let _ = write!(stream, "HTTP/1.1 {status} x\r\n{head}\r\ncontent-length: {}\r\n\r\n{body}", body.len());
@@ -404,6 +410,23 @@ pub(crate) fn checks_do_not_wait_for_refreshes() {
     assert!(code == 3 && error.contains("`mcp login` signs in"), "{error}");
     let took = began.elapsed();
     assert!(took < Duration::from_secs(20), "{took:?}");
+}
+
+/// The authorization server has replaced the tokens when its response comes late.
+pub(crate) fn tokens_of_late_refreshes_are_stored() {
+    let (issuer, user) = (Issuer::start(), User::new());
+    let url = issuer.protect();
+    assert_eq!(user.mcp(&["login", &url]).0, 0);
+    {
+        let mut state = issuer.state.lock().expect("no panic");
+        state.active.clear();
+        state.delay = Duration::from_secs(4);
+    }
+    let (code, _, error) = user.mcp(&["check", &url, "--only", "ping", "--timeout", "1"]);
+    assert_eq!((code, issuer.count("/token")), (3, 2), "{error}");
+    issuer.state.lock().expect("no panic").delay = Duration::ZERO;
+    let (code, _, error) = user.mcp(&["list", &url, "tools"]);
+    assert_eq!((code, issuer.count("/token")), (0, 2), "{error}");
 }
 
 /// A server may repeat the credentials of a request in its response.

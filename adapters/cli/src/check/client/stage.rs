@@ -16,7 +16,8 @@ use crate::check::{
     definition::Row,
     era::Era,
     outcome::{Outcome, Verdict, failed, not_reachable},
-    probe::{Entry, Observed, brief},
+    probe::{Entry, MODERN, Observed, brief},
+    wire::header,
 };
 
 /// The most messages and bytes of a client in a check.
@@ -63,10 +64,12 @@ impl Message {
         self.value.get("method").is_none()
     }
 
-    /// Returns whether it is a batch of requests of sessions, which no client of 2026-07-28 sends.
+    /// Returns whether it is a batch of requests of sessions, which no client of 2026-07-28 sends. Over HTTP, the
+    /// header tells the revision of a batch whose requests have no `_meta`.
     pub(super) fn is_session_batch(&self) -> bool {
         let is_its = |one: &Value| one.get("method").is_some() && one.get("id").is_some() && claim(one).is_none();
-        self.value.as_array().is_some_and(|batch| !batch.is_empty() && batch.iter().all(is_its))
+        let is_modern = header(&self.headers, "mcp-protocol-version") == Some(MODERN);
+        !is_modern && self.value.as_array().is_some_and(|batch| !batch.is_empty() && batch.iter().all(is_its))
     }
 
     /// Returns whether it is a request that belongs to no handshake. Another client of the program may send requests of

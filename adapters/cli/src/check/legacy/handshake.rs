@@ -121,7 +121,7 @@ fn unknown_capabilities(probe: &mut Probe) -> Verdict {
     let mut params = initialize_params(NEWEST);
     params["capabilities"] = json!({"mcpCheckUnknown": {"a": [1]}, "experimental": {"mcpCheck": {}}});
     let reply = probe.call("initialize", params)?;
-    probe.session = reply.header("mcp-session-id").map(str::to_owned);
+    probe.take_session(&reply);
     ensure(reply.message["result"].is_object(), || "`initialize` with an unknown capability fails".into())
 }
 

@@ -24,6 +24,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .should(),
     legacy("notification-response", "An unknown notification has no response", &["BASE-020"], notification_response),
     legacy(
+        "notification-end",
+        "An unknown notification does not end the session",
+        &["BASE-020"],
+        Probe::outlive_notification,
+    )
+    .should(),
+    legacy(
         "bad-notification-response",
         "A notification with wrong params has no response",
         &["BASE-020"],

@@ -72,6 +72,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .should(),
     modern("modern-batch", "Batches are not executed", &["M-STDIO-002"], batch).stdio(),
     modern("modern-notification", "An unknown notification has no response", &["M-BASE-021"], notification).stdio(),
+    modern(
+        "modern-notification-end",
+        "An unknown notification does not end the server",
+        &["M-BASE-056"],
+        Probe::outlive_notification,
+    )
+    .should(),
     modern("modern-cancel-unknown", "The cancellation of an unknown id is ignored", &["M-CANC-013"], cancel_unknown)
         .stdio()
         .should(),

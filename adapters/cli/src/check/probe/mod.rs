@@ -93,6 +93,8 @@ pub(super) struct Probe {
     check: &'static str,
     /// The session over HTTP.
     pub(super) session: Option<String>,
+    /// The revision of the last handshake.
+    negotiated: Option<String>,
     next: u64,
     /// Whether a process has been started and has not written yet.
     is_starting: bool,
@@ -142,6 +144,7 @@ impl Probe {
             era: Era::Legacy,
             check: "",
             session: None,
+            negotiated: None,
             next: 0,
             is_starting: false,
             observed: Observed::default(),
@@ -258,11 +261,9 @@ impl Probe {
         if let Some(id) = self.session.take().filter(|_| self.is_http() && self.deletes) {
             let mut request = Request { method: "DELETE", ..Request::default() };
             request.set("Mcp-Session-Id", Some(&id));
-            if let Mode::Session(version) = &self.mode
-                && version.as_str() >= "2025-06-18"
-            {
-                request.set("MCP-Protocol-Version", Some(version));
-            }
+            // The mode may be that of a check that has failed.
+            let version = self.negotiated.as_deref().filter(|version| *version >= "2025-06-18");
+            request.set("MCP-Protocol-Version", version);
             self.unused.push(request);
         }
     }
@@ -308,8 +309,14 @@ impl Probe {
     /// Sends `initialize` on a new connection.
     pub(super) fn initialize(&mut self, version: &str) -> Result<Reply, Outcome> {
         let reply = self.call("initialize", initialize_params(version))?;
-        self.session = reply.header("mcp-session-id").map(str::to_owned);
+        self.take_session(&reply);
         Ok(reply)
+    }
+
+    /// Takes the session of a handshake.
+    pub(super) fn take_session(&mut self, reply: &Reply) {
+        self.session = reply.header("mcp-session-id").map(str::to_owned);
+        self.negotiated = reply.message["result"]["protocolVersion"].as_str().map(str::to_owned);
     }
 
     /// Sends `notifications/initialized`, after which there is a session.

@@ -226,6 +226,12 @@ impl Probe {
         })
     }
 
+    /// Sends an unknown notification. Fails unless the server responds to the next request.
+    pub(in crate::check) fn outlive_notification(&mut self) -> Verdict {
+        self.notify(&json!({"jsonrpc": "2.0", "method": "notifications/mcp-check/unknown"}))?;
+        self.settle().map(|_| ())
+    }
+
     /// Sends a request and reads to its response, over standard input and output. Returns the responses and errors
     /// that come before.
     pub(in crate::check) fn settle(&mut self) -> Result<Vec<Value>, Outcome> {

@@ -99,6 +99,7 @@ thread_local! {
     static LATE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<i32> = const { Cell::new(0) };
     static OPENED: Cell<i32> = const { Cell::new(0) };
+    static WITHOUT_VERSION: Cell<i32> = const { Cell::new(0) };
 }
 
 /// Sends the error after the response to the next request, after a log message, and with the id that the server has
@@ -138,9 +139,13 @@ fn sessions_are_deleted() {
             }
             if request.method == "DELETE" && plain.status == 204 {
                 OPEN.set(OPEN.get() - 1);
+                let has_version = header(&request.headers, "mcp-protocol-version").is_some();
+                WITHOUT_VERSION.set(WITHOUT_VERSION.get() + i32::from(!has_version));
             }
         }),
     );
+    // Those of the sessions of 2024-11-05 and 2025-03-26.
+    assert!(WITHOUT_VERSION.get() < 5, "{}", WITHOUT_VERSION.get());
     assert!(OPENED.get() > 10 && OPEN.get() == 0, "{} of {}", OPEN.get(), OPENED.get());
 }
 
@@ -193,6 +198,16 @@ fn an_end_is_no_response() {
     for finding in judge_wire(wire, TIMEOUT, &only) {
         assert_eq!((finding.word(), finding.why()), ("not reachable", "the server has ended"), "{finding:?}");
     }
+}
+
+#[test]
+fn an_end_at_a_notification_is_reported() {
+    let only = ["notification-end", "modern-notification-end"].map(str::to_owned);
+    let memory = Memory::new(Profile::Full, Spoil::Messages(|_, _| {}));
+    let wire = Wire::Program(Box::new(Ends { memory, has_ended: false }));
+    let findings = judge_wire(wire, TIMEOUT, &only);
+    let words: Vec<_> = findings.iter().map(|finding| (finding.word(), finding.why())).collect();
+    assert_eq!(words, [("warning", "the server has ended"); 2]);
 }
 
 /// A server that needs a second for the last response of a batch.

@@ -425,6 +425,14 @@ const MODERN: &[Fault] = &[
             request.body = b"no JSON".to_vec();
         }
     }),
+    // Its requests have no metadata, but the header tells the revision.
+    web("modern-http-body", Full, |message, request| {
+        if is_last(message) {
+            let mut bare = message.clone();
+            remove(&mut bare["params"], "_meta");
+            request.body = json!([bare]).to_string().into_bytes();
+        }
+    }),
     web("modern-http-version", Full, |message, request| {
         if is_last(message) {
             set(request, "MCP-Protocol-Version", None);

@@ -70,6 +70,9 @@ pub(super) const FAULTS: &[Fault] = &[
     })
     .also(&["hostile-notifications"])
     .of(LegacyOnly),
+    Fault::new("notification-end", Spoil::HangsAt(b"notifications/mcp-check/unknown"))
+        .also(&["hostile-notifications", "batch"])
+        .of(LegacyOnly),
     Fault::messages("hostile-notifications", |q, m| {
         if q["method"] == "notifications/mcp-check/unknown" {
             m.push(nameless());
@@ -94,7 +97,7 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     }),
     Fault::messages("concurrent-requests", |q, m| {
-        if old(q, "mcp-check/unknown") && q["id"].as_u64().is_some_and(|id| id % 7 == 0) {
+        if old(q, "mcp-check/unknown") && q["id"].as_u64().is_some_and(|id| id % 7 == 1) {
             m.clear();
         }
     }),

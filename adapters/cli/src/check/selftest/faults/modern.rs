@@ -286,6 +286,7 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .of(ModernOnly),
+    Fault::new("modern-notification-end", Spoil::HangsAt(b"notifications/mcp-check/unknown")).of(ModernOnly),
     Fault::messages("modern-cancel-unknown", |q, m| {
         if q["params"]["requestId"] == 4_000_000_001_u32 {
             m.push(nameless());
