@@ -13,21 +13,27 @@ use http::{HeaderValue, StatusCode, Uri, header, uri::PathAndQuery};
 use js_sys::{Array, Reflect, Uint8Array};
 use mcp_driver::{DriverOptions, http::Endpoint as HttpEndpoint};
 use mcp_proto::{
-    http::server::{Caller, EndpointOptions},
+    http::{
+        Cors, Policy,
+        server::{Caller, EndpointOptions},
+    },
     rpc::Timestamp,
 };
 use mcp_service::{Deferred, Service, driver_api::SystemTime};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Request, Response, ResponseInit};
+use web_sys::{Request, Response};
 
 use crate::{
     abort::Aborted,
     body::InboundBody,
     headers::{Received, TooManyHeaders, add_inbound},
-    response::respond,
+    response::{init, respond},
     runtime::Wasm,
 };
+
+/// The most bytes of an address. A `Uri` cannot hold more.
+const MAX_URL: usize = u16::MAX as usize - 1;
 
 /// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
 /// service worker, and wherever JavaScript hands over a `Request`.
@@ -35,7 +41,10 @@ use crate::{
 /// It is cheap to clone, and all clones are one endpoint. Sessions are in the memory of this module. When the last
 /// clone is dropped, the endpoint begins to [close](Self::close).
 #[derive(Clone)]
-pub struct Endpoint(HttpEndpoint<Wasm>);
+pub struct Endpoint {
+    endpoint: HttpEndpoint<Wasm>,
+    policy: Policy,
+}
 
 impl Endpoint {
     /// Creates an endpoint of a service. `endpoint` sets the names and paths under which it is reached, and its limits.
@@ -51,13 +60,14 @@ impl Endpoint {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with(service: &Service, endpoint: EndpointOptions, options: &DriverOptions) -> io::Result<Self> {
-        HttpEndpoint::with(service, endpoint, options).map(Self)
+        let policy = endpoint.policy.clone();
+        Ok(Self { endpoint: HttpEndpoint::with(service, endpoint, options)?, policy })
     }
 
     /// Sets how long reading the body of a request may take. Default 30 seconds.
     #[must_use]
     pub fn read_timeout(self, read_timeout: Duration) -> Self {
-        Self(self.0.read_timeout(read_timeout))
+        Self { endpoint: self.endpoint.read_timeout(read_timeout), ..self }
     }
 
     /// Responds to a request of a client that is not authenticated.
@@ -66,8 +76,8 @@ impl Endpoint {
     /// when the signal of the request is aborted, or when this future is dropped.
     ///
     /// # Errors
-    /// If the request is not one of HTTP, its body was used already, or its signal was aborted before the response
-    /// began.
+    /// If its body was used already, or its signal was aborted before the response began. A request that is not one of
+    /// HTTP gets a response that refuses it.
     pub async fn fetch(&self, request: &Request) -> Result<Response, JsValue> {
         self.fetch_as(request, Caller::Anybody).await
     }
@@ -81,14 +91,14 @@ impl Endpoint {
     pub async fn fetch_as(&self, request: &Request, caller: Caller) -> Result<Response, JsValue> {
         let mut head = match head(request) {
             Ok(head) => head,
-            Err(BadHead::TooManyHeaders(error)) => return too_many_headers(&error),
-            Err(BadHead::Unreadable(error)) => return Err(error),
+            Err(HeadError::Refused(status, reason)) => return self.refuse(request, status, &reason),
+            Err(HeadError::Host(error)) => return Err(error),
         };
         head.extensions.insert(caller);
         let received = http::Request::from_parts(head, body(request).await?);
         let aborted = Aborted::of(request);
         let response = {
-            let mut response = pin!(self.0.handle(received));
+            let mut response = pin!(self.endpoint.handle(received));
             poll_fn(|cx| {
                 if let Poll::Ready(reason) = aborted.poll(cx) {
                     return Poll::Ready(Err(reason));
@@ -100,16 +110,30 @@ impl Endpoint {
         respond(response?, aborted).await
     }
 
+    /// Returns the response to a request without a head. A page whose origin is allowed can read it.
+    fn refuse(&self, request: &Request, status: StatusCode, reason: &str) -> Result<Response, JsValue> {
+        let mut response = http::Response::new(());
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        let origin = request.headers().get(header::ORIGIN.as_str())?;
+        if let Some(cors) = cors(&self.policy, origin.as_deref()) {
+            cors.add_to(headers);
+        }
+        Cors::add_vary(headers);
+        let init = init(status, headers)?;
+        Response::new_with_opt_str_and_init(Some(reason), &init)
+    }
+
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
     /// bounded time however clients behave. Requests in flight get a response if their handlers finish in that time.
     pub fn close(&self) -> Deferred<()> {
-        self.0.close()
+        self.endpoint.close()
     }
 
     /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.0.sessions()
+        self.endpoint.sessions()
     }
 
     /// Returns a time by the clock of the endpoint, for [`Principal::expires`]. A time in the past is the current one.
@@ -117,41 +141,47 @@ impl Endpoint {
     /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
     #[must_use]
     pub fn timestamp(&self, at: SystemTime) -> Timestamp {
-        self.0.timestamp(at)
+        self.endpoint.timestamp(at)
     }
 }
 
 /// The reason why a request has no head.
-enum BadHead {
-    TooManyHeaders(TooManyHeaders),
-    /// An error of the host, or a head that HTTP does not allow.
-    Unreadable(JsValue),
+#[derive(Debug)]
+enum HeadError {
+    /// It is not a request of HTTP, or exceeds a limit: the status of the response, and its text.
+    Refused(StatusCode, String),
+    /// An error of the host.
+    Host(JsValue),
 }
 
-impl From<JsValue> for BadHead {
+impl From<JsValue> for HeadError {
     fn from(error: JsValue) -> Self {
-        Self::Unreadable(error)
+        Self::Host(error)
     }
 }
 
-/// Returns the response to a request with too many headers.
-fn too_many_headers(error: &TooManyHeaders) -> Result<Response, JsValue> {
-    let init = ResponseInit::new();
-    init.set_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.as_u16());
-    Response::new_with_opt_str_and_init(Some(&error.to_string()), &init)
+impl From<http::Error> for HeadError {
+    fn from(error: http::Error) -> Self {
+        Self::Refused(StatusCode::BAD_REQUEST, error.to_string())
+    }
+}
+
+impl From<TooManyHeaders> for HeadError {
+    fn from(error: TooManyHeaders) -> Self {
+        Self::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, error.to_string())
+    }
 }
 
 /// Returns the head of a request.
-fn head(request: &Request) -> Result<http::request::Parts, BadHead> {
-    let error = |error: http::Error| JsValue::from(js_sys::TypeError::new(&error.to_string()));
+fn head(request: &Request) -> Result<http::request::Parts, HeadError> {
     let url = request.url();
-    let (target, host) = target(url.as_str()).map_err(error)?;
+    let (target, host) = target(url.as_str())?;
     let builder = http::Request::builder().method(request.method().as_str()).uri(target);
-    let mut head = builder.body(()).map_err(error)?.into_parts().0;
+    let mut head = builder.body(())?.into_parts().0;
     for entry in request.headers().entries() {
         let entry: Array = entry?.dyn_into()?;
         if let (Some(name), Some(value)) = (entry.get(0).as_string(), entry.get(1).as_string()) {
-            add_inbound(&mut head.headers, Received::Request, &name, &value).map_err(BadHead::TooManyHeaders)?;
+            add_inbound(&mut head.headers, Received::Request, &name, &value)?;
         }
     }
     // Requests that did not come over the network, such as those of a page to its service worker, do not have it.
@@ -162,11 +192,24 @@ fn head(request: &Request) -> Result<http::request::Parts, BadHead> {
 }
 
 /// Splits the address of a request into its target and the value of `Host`.
-fn target(url: &str) -> http::Result<(Uri, Option<HeaderValue>)> {
-    let url: Uri = url.split('#').next().unwrap_or_default().parse()?;
-    let host = url.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose()?;
+fn target(url: &str) -> Result<(Uri, Option<HeaderValue>), HeadError> {
+    let url = url.split('#').next().unwrap_or_default();
+    if url.len() > MAX_URL {
+        let reason = format!("the address has more than {MAX_URL} bytes");
+        return Err(HeadError::Refused(StatusCode::URI_TOO_LONG, reason));
+    }
+    let url: Uri = url.parse().map_err(http::Error::from)?;
+    let host = url.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose();
     let target = url.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok((target.into(), host))
+    Ok((target.into(), host.map_err(http::Error::from)?))
+}
+
+/// Returns the permission of the page of an origin to read a response.
+fn cors(policy: &Policy, origin: Option<&str>) -> Option<Cors> {
+    let origin = HeaderValue::from_str(origin?).ok()?;
+    let mut head = http::Request::new(()).into_parts().0;
+    head.headers.insert(header::ORIGIN, origin);
+    policy.cors(&head)
 }
 
 /// Returns the body of a request.
@@ -184,7 +227,7 @@ async fn body(request: &Request) -> Result<InboundBody, JsValue> {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.0.fmt(f)
+        self.endpoint.fmt(f)
     }
 }
 
@@ -205,6 +248,31 @@ mod tests {
             assert!(target.authority().is_none());
             assert_eq!(found, host.map(HeaderValue::from_static), "{url}");
         }
-        assert!(target("http://[").is_err());
+    }
+
+    #[test]
+    fn bad_addresses_are_refused_with_a_status() {
+        let refused = |url: &str| match target(url) {
+            Err(HeadError::Refused(status, _)) => status.as_u16(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(refused("http://["), 400);
+        let start = "https://example.com/mcp?";
+        let longest = format!("{start}{}", "a".repeat(MAX_URL - start.len()));
+        assert_eq!(refused(&format!("{longest}a")), 414);
+        let (uri, _) = target(&format!("{longest}#fragment")).expect("an address of the longest length");
+        assert_eq!(uri.to_string().len(), MAX_URL - "https://example.com".len());
+    }
+
+    #[test]
+    fn refusals_are_for_pages_of_allowed_origins() {
+        let policy = Policy::hosts(["example.com"]).and_then(|it| it.allow_origin("https://page.example"));
+        let policy = policy.expect("a policy");
+        assert!(cors(&policy, Some("https://page.example")).is_some());
+        for origin in
+            [None, Some("https://evil.example"), Some("https://page.example, https://page.example"), Some("\n")]
+        {
+            assert!(cors(&policy, origin).is_none(), "{origin:?}");
+        }
     }
 }
