@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 
 const [program, tour] = process.argv.slice(2)
 const COMMAND = [process.execPath, '--no-warnings', fileURLToPath(new URL('host.mjs', import.meta.url)), program]
-const LATE = 120_000
+const LATE = 60_000
 const results = []
 
 function equal(found, expected) {

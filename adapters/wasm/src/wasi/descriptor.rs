@@ -9,7 +9,7 @@ use std::{
 
 use mcp_driver::{ByteReader, ByteWriter};
 use rustix::{
-    event::{PollFd, PollFlags, Timespec, poll},
+    event::PollFlags,
     io::{Errno, read, write},
 };
 
@@ -37,15 +37,19 @@ impl Descriptor {
 
     /// Waits until one of the events has happened. A descriptor that cannot be polled, such as that of a file, is always
     /// ready: its operations do not wait.
+    ///
+    /// The executor asks the host, and there is no other question whether the descriptor is ready now: that of Node.js
+    /// returns no events if the timeout is zero.
     fn poll_ready(&mut self, cx: &mut Context<'_>, events: PollFlags) -> Poll<()> {
-        self.wait = None;
-        match poll(&mut [PollFd::new(&self.fd, events)], Some(&Timespec { tv_sec: 0, tv_nsec: 0 })) {
-            Ok(0) | Err(Errno::INTR) => {
+        match &self.wait {
+            Some(wait) if wait.set_waker(cx.waker()) => return Poll::Pending,
+            Some(_) => self.wait = None,
+            None => {
                 self.wait = Some(self.executor.set_wait(self.fd.clone(), events, cx.waker().clone()));
-                Poll::Pending
+                return Poll::Pending;
             }
-            _ => Poll::Ready(()),
         }
+        Poll::Ready(())
     }
 
     /// Does an operation when the descriptor is ready for it.
@@ -86,13 +90,26 @@ mod tests {
         fs::File,
         future::poll_fn,
         io::{Read, Write},
+        pin::pin,
         thread,
     };
 
+    use mcp_driver::{Runtime, Timer};
     use rustix::pipe::pipe;
 
     use super::*;
-    use crate::wasi::block_on;
+    use crate::wasi::{Wasi, block_on};
+
+    /// Returns the result of a future, or `None` if that takes longer than `time`.
+    async fn within<T>(time: Duration, future: impl Future<Output = T>) -> Option<T> {
+        let (at, mut timer) = (Instant::now() + time, Wasi::current().expect("an executor").timer());
+        let mut future = pin!(future);
+        poll_fn(|cx| match future.as_mut().poll(cx) {
+            Poll::Ready(value) => Poll::Ready(Some(value)),
+            Poll::Pending => timer.poll_until(at, cx).map(|()| None),
+        })
+        .await
+    }
 
     async fn read_some(reader: &mut Descriptor) -> Vec<u8> {
         let mut buffer = [0; 100];
@@ -120,11 +137,12 @@ mod tests {
     fn writer_waits_while_the_pipe_is_full() {
         let (input, output) = pipe().expect("a pipe");
         let mut writer = Descriptor::new(Arc::new(output));
-        let mut cx = Context::from_waker(std::task::Waker::noop());
         let bytes = [0; 3 * MAX_WRITE];
         let mut written = 0;
         // A pipe of Linux has 64 KiB. Without a check, the last write would block this thread forever.
-        while let Poll::Ready(result) = writer.poll_write(&mut cx, &bytes) {
+        while let Some(result) =
+            block_on(within(Duration::from_millis(50), poll_fn(|cx| writer.poll_write(cx, &bytes))))
+        {
             written += result.expect("a reader");
         }
         assert!(written >= MAX_WRITE && writer.wait.is_some());

@@ -18,10 +18,18 @@ use mcp_service::driver_api::on_block;
 use rustix::{
     event::{PollFd, PollFlags, Timespec, poll},
     fd::AsFd,
+    io::Errno,
 };
 
 /// The most tasks that run before descriptors and timers are looked at.
 const BATCH: usize = 64;
+
+/// The number of turns with ready tasks before descriptors are looked at.
+const TURNS: usize = 16;
+
+/// The time that looking at descriptors takes at most while tasks are ready. It is not zero, because the host in Node.js
+/// returns no events then.
+const GLANCE: Duration = Duration::from_millis(1);
 
 /// The most functions that wait at the same time. Each one has the stack of the next one above its own, and the stack of
 /// a program has 1 MiB. Further functions begin when one of these has ended.
@@ -57,6 +65,8 @@ struct State {
     functions: VecDeque<Box<dyn FnOnce() + Send>>,
     /// The number of functions that wait.
     waiting: usize,
+    /// The number of turns since descriptors were looked at.
+    turns: usize,
     /// The wakers by deadline and number.
     timers: BTreeMap<(Instant, u64), Waker>,
     waits: BTreeMap<u64, Wait>,
@@ -171,35 +181,58 @@ impl Executor {
         }
         self.fire_timers();
         let (fds, timeout) = {
-            let state = self.lock();
-            let next = state.timers.first_key_value().map(|((at, _), _)| at.saturating_duration_since(Instant::now()));
+            let mut state = self.lock();
             let is_idle = state.ready.is_empty() && !state.has_function() && !is_woken();
-            let timeout = if is_idle { next } else { Some(Duration::ZERO) };
+            state.turns += 1;
+            if !is_idle && state.turns < TURNS {
+                return;
+            }
+            state.turns = 0;
+            let next = state.timers.first_key_value().map(|((at, _), _)| at.saturating_duration_since(Instant::now()));
+            let timeout = if is_idle { next } else { Some(GLANCE) };
             let fds: Vec<_> = state.waits.iter().map(|(key, wait)| (*key, wait.fd.clone(), wait.events)).collect();
             (fds, timeout)
         };
-        if fds.is_empty() {
+        if !fds.is_empty() {
+            self.wait_for(fds, timeout);
+        } else if timeout != Some(GLANCE) {
             thread::sleep(timeout.expect("a future is pending that nothing can wake"));
-        } else {
-            self.poll(&fds, timeout);
         }
         self.fire_timers();
     }
 
-    /// Wakes the tasks whose descriptors have an event, after at most `timeout`.
-    fn poll(&self, fds: &[(u64, SharedFd, PollFlags)], timeout: Option<Duration>) {
-        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
-        let mut polled: Vec<_> = fds.iter().map(|(_, fd, events)| PollFd::new(fd, *events)).collect();
-        let result = poll(&mut polled, timeout.as_ref());
-        for ((key, ..), polled) in fds.iter().zip(&polled) {
-            // After an error each task tries its descriptor, and gets its own error.
-            if result.is_err() || !polled.revents().is_empty() {
-                let wait = self.lock().waits.remove(key);
-                if let Some(wait) = wait {
-                    wait.waker.wake();
-                }
+    /// Waits until one of the descriptors has an event or `timeout` has passed, and wakes the task of the descriptor.
+    ///
+    /// One descriptor is polled at a time: the host in Node.js waits for the events of all that it is asked for. So a wait
+    /// for several is one for each in turn. That is rare: input is read, and the client does not read the output.
+    fn wait_for(&self, mut fds: Vec<(u64, SharedFd, PollFlags)>, timeout: Option<Duration>) {
+        if let [fd] = &fds[..] {
+            self.poll(fd, timeout);
+            return;
+        }
+        // Output first, which can mostly be written.
+        fds.sort_by_key(|(_, _, events)| !events.contains(PollFlags::OUT));
+        let end = timeout.map(|timeout| Instant::now() + timeout);
+        while !fds.iter().any(|fd| self.poll(fd, Some(GLANCE))) {
+            if end.is_some_and(|end| end <= Instant::now()) {
+                return;
             }
         }
+    }
+
+    /// Waits for one descriptor. Returns whether its task was woken.
+    fn poll(&self, (key, fd, events): &(u64, SharedFd, PollFlags), timeout: Option<Duration>) -> bool {
+        let timeout = timeout.and_then(|timeout| Timespec::try_from(timeout).ok());
+        // After an error, such as that of a file, the task tries its operation.
+        let is_ready = match poll(&mut [PollFd::new(fd, *events)], timeout.as_ref()) {
+            Ok(count) => count > 0,
+            Err(error) => error != Errno::INTR,
+        };
+        let wait = if is_ready { self.lock().waits.remove(key) } else { None };
+        if let Some(wait) = wait {
+            wait.waker.wake();
+        }
+        is_ready
     }
 
     fn fire_timers(&self) {
@@ -244,6 +277,19 @@ impl TimerEntry {
         let before = std::mem::replace(entry, waker.clone());
         drop(state);
         // Not under the lock: dropping a waker may drop its task.
+        drop(before);
+        true
+    }
+}
+
+impl WaitEntry {
+    /// Exchanges the waker. Returns false if an event has happened.
+    pub(super) fn set_waker(&self, waker: &Waker) -> bool {
+        let Some(executor) = self.executor.upgrade() else { return false };
+        let mut state = executor.lock();
+        let Some(wait) = state.waits.get_mut(&self.key) else { return false };
+        let before = std::mem::replace(&mut wait.waker, waker.clone());
+        drop(state);
         drop(before);
         true
     }
