@@ -42,6 +42,8 @@ class Server {
   constructor() {
     const [command, ...args] = COMMAND
     this.child = spawn(command, args, { stdio: ['pipe', 'pipe', 'inherit'] })
+    // A server that has ended is noticed by its status.
+    this.child.stdin.on('error', () => {})
     this.exited = new Promise((resolve) => this.child.on('exit', resolve))
   }
 
