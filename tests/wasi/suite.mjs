@@ -11,6 +11,11 @@ import { fileURLToPath } from 'node:url'
 
 const [program, tour] = process.argv.slice(2)
 const COMMAND = [process.execPath, '--no-warnings', fileURLToPath(new URL('host.mjs', import.meta.url)), program]
+const HELLO = {
+  protocolVersion: '2025-11-25',
+  capabilities: { elicitation: {} },
+  clientInfo: { name: 'suite', version: '1' },
+}
 const LATE = 60_000
 const results = []
 
@@ -29,7 +34,10 @@ function output([command, ...args]) {
     child.stdout.on('data', (data) => { text += data })
     child.stderr.on('data', (data) => { text += data })
     child.on('error', reject)
-    child.on('close', (status) => (status === 0 ? resolve(text) : reject(new Error(`status ${status}: ${text.slice(-4000)}`))))
+    child.on('close', (status) => {
+      if (status === 0) resolve(text)
+      else reject(new Error(`status ${status}: ${text.slice(-4000)}`))
+    })
   })
 }
 
@@ -88,11 +96,7 @@ class Server {
   // Begins a session of 2025-11-25.
   async initialize() {
     this.read()
-    const id = this.request('initialize', {
-      protocolVersion: '2025-11-25',
-      capabilities: { elicitation: {} },
-      clientInfo: { name: 'suite', version: '1' },
-    })
+    const id = this.request('initialize', HELLO)
     const { result } = await this.message((it) => it.id === id)
     this.send({ method: 'notifications/initialized' })
     return result
@@ -165,7 +169,7 @@ const scenarios = {
   // A server that blocked in a write would not read, and a client that blocks in a write does not read either.
   async 'client that does not read'(server) {
     const name = 'n'.repeat(500_000)
-    server.request('initialize', { protocolVersion: '2025-11-25', capabilities: {}, clientInfo: { name: 's', version: '1' } })
+    server.request('initialize', HELLO)
     server.send({ method: 'notifications/initialized' })
     const ids = Array.from({ length: 6 }, () => server.call('greet', { name }))
     await new Promise((resolve) => server.child.stdin.write('\n', resolve))

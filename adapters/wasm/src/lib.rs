@@ -1,7 +1,7 @@
 //! The Model Context Protocol in WebAssembly.
 //!
-//! - On the event loop of JavaScript (`wasm32-unknown-unknown`): clients on `fetch` in pages and workers, and servers as
-//!   `fetch` handlers.
+//! - On the event loop of JavaScript (`wasm32-unknown-unknown`): clients on `fetch` in pages and workers, and servers
+//!   as `fetch` handlers.
 //! - In WASI (`wasm32-wasip1`): servers over standard input and output. They are in the module `wasi`.
 //!
 //! A client in a page, or in a worker that calls other servers:

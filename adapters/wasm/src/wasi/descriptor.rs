@@ -35,8 +35,8 @@ impl Descriptor {
         Self { fd, executor: Executor::current(), wait: None, pause: None }
     }
 
-    /// Waits until one of the events has happened. A descriptor that cannot be polled, such as that of a file, is always
-    /// ready: its operations do not wait.
+    /// Waits until one of the events has happened. A descriptor that cannot be polled, such as that of a file, is
+    /// always ready: its operations do not wait.
     ///
     /// The executor asks the host, and there is no other question whether the descriptor is ready now: that of Node.js
     /// returns no events if the timeout is zero.

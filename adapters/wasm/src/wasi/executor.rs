@@ -27,12 +27,12 @@ const BATCH: usize = 64;
 /// The number of turns with ready tasks before descriptors are looked at.
 const TURNS: usize = 16;
 
-/// The time that looking at descriptors takes at most while tasks are ready. It is not zero, because the host in Node.js
-/// returns no events then.
+/// The time that looking at descriptors takes at most while tasks are ready. It is not zero, because the host in
+/// Node.js returns no events then.
 const GLANCE: Duration = Duration::from_millis(1);
 
-/// The most functions that wait at the same time. Each one has the stack of the next one above its own, and the stack of
-/// a program has 1 MiB. Further functions begin when one of these has ended.
+/// The most functions that wait at the same time. Each one has the stack of the next one above its own, and the stack
+/// of a program has 1 MiB. Further functions begin when one of these has ended.
 const MAX_WAITING: usize = 16;
 
 thread_local! {
@@ -168,8 +168,8 @@ impl Executor {
         WaitEntry { executor: Arc::downgrade(self), key }
     }
 
-    /// Runs some of the tasks that are ready and one function, and wakes other tasks. If nothing is ready, it waits for a
-    /// timer or a descriptor, unless `is_woken` holds then.
+    /// Runs some of the tasks that are ready and one function, and wakes other tasks. If nothing is ready, it waits for
+    /// a timer or a descriptor, unless `is_woken` holds then.
     fn turn(&self, is_woken: impl Fn() -> bool) {
         for _ in 0..BATCH {
             let Some(runnable) = self.lock().ready.pop_front() else { break };
@@ -203,14 +203,14 @@ impl Executor {
 
     /// Waits until one of the descriptors has an event or `timeout` has passed, and wakes the task of the descriptor.
     ///
-    /// One descriptor is polled at a time: the host in Node.js waits for the events of all that it is asked for. So a wait
-    /// for several is one for each in turn. That is rare: input is read, and the client does not read the output.
+    /// One descriptor is polled at a time: the host in Node.js waits for the events of all that it is asked for. So a
+    /// wait for several polls each in turn. That lasts only while the client does not read the output.
     fn wait_for(&self, mut fds: Vec<(u64, SharedFd, PollFlags)>, timeout: Option<Duration>) {
         if let [fd] = &fds[..] {
             self.poll(fd, timeout);
             return;
         }
-        // Output first, which can mostly be written.
+        // Output first: in most cases it can be written.
         fds.sort_by_key(|(_, _, events)| !events.contains(PollFlags::OUT));
         let end = timeout.map(|timeout| Instant::now() + timeout);
         while !fds.iter().any(|fd| self.poll(fd, Some(GLANCE))) {

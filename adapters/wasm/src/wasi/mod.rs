@@ -16,15 +16,16 @@
 //!
 //! - **Handlers that are futures** run side by side.
 //! - **Handlers that are functions** run one after the other. While a function waits for the client, in
-//!   [`Pending::wait`] for example, the connection goes on and other handlers run. They run on the stack of the function
-//!   that waits, so functions that wait at the same time go on in the reverse order. At most 16 wait; further ones begin
-//!   when these have ended.
+//!   [`Pending::wait`] for example, the connection goes on and other handlers run. They run on the stack of the
+//!   function that waits, so functions that wait at the same time go on in the reverse order. At most 16 wait; further
+//!   ones begin when these have ended.
 //! - **A function that waits otherwise**, such as in `thread::sleep`, blocks the server.
 //! - **`println!`** disturbs the connection: standard output belongs to it. Standard error is free.
 //! - **A panic** ends the program, because the target does not unwind.
 //! - Programs cannot be started and sockets cannot be opened, so clients need a [`Transport`] of their own.
 //!
-//! On other systems than WASI, connections return an error of the kind [`Unsupported`](std::io::ErrorKind::Unsupported).
+//! On other systems than WASI, connections return an error of the kind
+//! [`Unsupported`](std::io::ErrorKind::Unsupported).
 //!
 //! [`Pending::wait`]: mcp_service::Pending::wait
 
