@@ -13,7 +13,7 @@ use web_sys::{AbortSignal, Request};
 /// Notices that a request is aborted.
 pub(crate) struct Aborted(Option<Listener>);
 
-/// What is called when a signal is aborted.
+/// The reaction to the abort of a signal.
 type Reaction = Rc<RefCell<Option<Box<dyn FnOnce(JsValue)>>>>;
 
 /// A listener of a signal. Dropping it removes it, since a signal may live for much longer than its request.

@@ -13,10 +13,7 @@ use http::{HeaderValue, StatusCode, Uri, header, uri::PathAndQuery};
 use js_sys::{Array, Reflect, Uint8Array};
 use mcp_driver::{DriverOptions, http::Endpoint as HttpEndpoint};
 use mcp_proto::{
-    http::{
-        Cors, Policy,
-        server::{Caller, EndpointOptions},
-    },
+    http::server::{Caller, EndpointOptions},
     rpc::Timestamp,
 };
 use mcp_service::{Deferred, Service, driver_api::SystemTime};
@@ -28,7 +25,7 @@ use crate::{
     abort::Aborted,
     body::InboundBody,
     headers::{Received, TooManyHeaders, add_inbound},
-    response::{init, respond},
+    response::respond,
     runtime::Wasm,
 };
 
@@ -41,10 +38,7 @@ const MAX_URL: usize = u16::MAX as usize - 1;
 /// It is cheap to clone, and all clones are one endpoint. Sessions are in the memory of this module. When the last
 /// clone is dropped, the endpoint begins to [close](Self::close).
 #[derive(Clone)]
-pub struct Endpoint {
-    endpoint: HttpEndpoint<Wasm>,
-    policy: Policy,
-}
+pub struct Endpoint(HttpEndpoint<Wasm>);
 
 impl Endpoint {
     /// Creates an endpoint of a service. `endpoint` sets the names and paths under which it is reached, and its limits.
@@ -60,14 +54,13 @@ impl Endpoint {
     /// # Errors
     /// As [`new`](Self::new).
     pub fn with(service: &Service, endpoint: EndpointOptions, options: &DriverOptions) -> io::Result<Self> {
-        let policy = endpoint.policy.clone();
-        Ok(Self { endpoint: HttpEndpoint::with(service, endpoint, options)?, policy })
+        HttpEndpoint::with(service, endpoint, options).map(Self)
     }
 
     /// Sets how long reading the body of a request may take. Default 30 seconds.
     #[must_use]
     pub fn read_timeout(self, read_timeout: Duration) -> Self {
-        Self { endpoint: self.endpoint.read_timeout(read_timeout), ..self }
+        Self(self.0.read_timeout(read_timeout))
     }
 
     /// Responds to a request of a client that is not authenticated.
@@ -91,14 +84,14 @@ impl Endpoint {
     pub async fn fetch_as(&self, request: &Request, caller: Caller) -> Result<Response, JsValue> {
         let mut head = match head(request) {
             Ok(head) => head,
-            Err(HeadError::Refused(status, reason)) => return self.refuse(request, status, &reason),
+            Err(HeadError::Refused(status, reason)) => return self.refuse(request, status, &reason).await,
             Err(HeadError::Host(error)) => return Err(error),
         };
         head.extensions.insert(caller);
         let received = http::Request::from_parts(head, body(request).await?);
         let aborted = Aborted::of(request);
         let response = {
-            let mut response = pin!(self.endpoint.handle(received));
+            let mut response = pin!(self.0.handle(received));
             poll_fn(|cx| {
                 if let Poll::Ready(reason) = aborted.poll(cx) {
                     return Poll::Ready(Err(reason));
@@ -110,30 +103,23 @@ impl Endpoint {
         respond(response?, aborted).await
     }
 
-    /// Returns the response to a request without a head. A page whose origin is allowed can read it.
-    fn refuse(&self, request: &Request, status: StatusCode, reason: &str) -> Result<Response, JsValue> {
-        let mut response = http::Response::new(());
-        let headers = response.headers_mut();
-        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+    /// Returns the response to a request without a head.
+    async fn refuse(&self, request: &Request, status: StatusCode, reason: &str) -> Result<Response, JsValue> {
         let origin = request.headers().get(header::ORIGIN.as_str())?;
-        if let Some(cors) = cors(&self.policy, origin.as_deref()) {
-            cors.add_to(headers);
-        }
-        Cors::add_vary(headers);
-        let init = init(status, headers)?;
-        Response::new_with_opt_str_and_init(Some(reason), &init)
+        let origin = origin.and_then(|origin| HeaderValue::from_str(&origin).ok());
+        respond(self.0.refuse(origin, status, reason), Aborted::of(request)).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
     /// bounded time however clients behave. Requests in flight get a response if their handlers finish in that time.
     pub fn close(&self) -> Deferred<()> {
-        self.endpoint.close()
+        self.0.close()
     }
 
     /// Returns the number of sessions.
     #[must_use]
     pub fn sessions(&self) -> usize {
-        self.endpoint.sessions()
+        self.0.sessions()
     }
 
     /// Returns a time by the clock of the endpoint, for [`Principal::expires`]. A time in the past is the current one.
@@ -141,7 +127,7 @@ impl Endpoint {
     /// [`Principal::expires`]: mcp_proto::connection::Principal::expires
     #[must_use]
     pub fn timestamp(&self, at: SystemTime) -> Timestamp {
-        self.endpoint.timestamp(at)
+        self.0.timestamp(at)
     }
 }
 
@@ -204,14 +190,6 @@ fn target(url: &str) -> Result<(Uri, Option<HeaderValue>), HeadError> {
     Ok((target.into(), host.map_err(http::Error::from)?))
 }
 
-/// Returns the permission of the page of an origin to read a response.
-fn cors(policy: &Policy, origin: Option<&str>) -> Option<Cors> {
-    let origin = HeaderValue::from_str(origin?).ok()?;
-    let mut head = http::Request::new(()).into_parts().0;
-    head.headers.insert(header::ORIGIN, origin);
-    policy.cors(&head)
-}
-
 /// Returns the body of a request.
 async fn body(request: &Request) -> Result<InboundBody, JsValue> {
     if request.body_used() {
@@ -227,7 +205,7 @@ async fn body(request: &Request) -> Result<InboundBody, JsValue> {
 
 impl fmt::Debug for Endpoint {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        self.endpoint.fmt(f)
+        self.0.fmt(f)
     }
 }
 
@@ -262,17 +240,5 @@ mod tests {
         assert_eq!(refused(&format!("{longest}a")), 414);
         let (uri, _) = target(&format!("{longest}#fragment")).expect("an address of the longest length");
         assert_eq!(uri.to_string().len(), MAX_URL - "https://example.com".len());
-    }
-
-    #[test]
-    fn refusals_are_for_pages_of_allowed_origins() {
-        let policy = Policy::hosts(["example.com"]).and_then(|it| it.allow_origin("https://page.example"));
-        let policy = policy.expect("a policy");
-        assert!(cors(&policy, Some("https://page.example")).is_some());
-        for origin in
-            [None, Some("https://evil.example"), Some("https://page.example, https://page.example"), Some("\n")]
-        {
-            assert!(cors(&policy, origin).is_none(), "{origin:?}");
-        }
     }
 }

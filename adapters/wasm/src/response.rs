@@ -40,7 +40,7 @@ pub(crate) async fn respond(response: http::Response<Body>, aborted: Aborted) ->
 }
 
 /// Returns the head of a response of the host.
-pub(crate) fn init(status: StatusCode, headers: &HeaderMap) -> Result<ResponseInit, JsValue> {
+fn init(status: StatusCode, headers: &HeaderMap) -> Result<ResponseInit, JsValue> {
     let list = Headers::new()?;
     for (name, value) in outbound(headers) {
         list.append(name, &value)?;
