@@ -10,11 +10,14 @@ use std::{
 
 use super::block_on::WaitingThread;
 
+/// A callback for a handler that is about to wait.
+type OnBlock = Box<dyn Fn(&WaitingThread)>;
+
 thread_local! {
     /// The connections whose handlers run on this thread, the outermost first.
     static CURRENT: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// The callback for a handler that is about to wait.
-    static ON_BLOCK: RefCell<Option<Box<dyn Fn(&WaitingThread)>>> = const { RefCell::new(None) };
+    /// The callback of this thread.
+    static ON_BLOCK: RefCell<Option<OnBlock>> = const { RefCell::new(None) };
 }
 
 /// Sets the callback of this thread that is called when a handler on it is about to wait through this crate. Another
