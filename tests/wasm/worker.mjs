@@ -96,7 +96,7 @@ async function clients(url) {
 const scenarios = {
   async list({ client }) {
     const { tools } = await client.listTools()
-    equal([tools.length, tools.find((tool) => tool.name === 'greet')?.description], [6, 'Greets a person'])
+    equal([tools.length, tools.find((tool) => tool.name === 'greet')?.description], [7, 'Greets a person'])
     const { contents } = await client.readResource({ uri: 'worker://about' })
     equal(contents[0].text, 'a worker')
     return `${tools.length} tools, 1 resource`
@@ -178,6 +178,12 @@ function callOf(name, args, more = {}, url = 'http://worker.example/mcp') {
   }]
 }
 
+// Sends a request of an allowed page that is refused with a status before its head is read.
+async function refused(worker, url, init, status) {
+  const response = await worker.respond(new Request(url, init))
+  equal([response.status, response.headers.get('access-control-allow-origin')], [status, 'https://page.example'])
+}
+
 // Requests without a client and without a network.
 const raw = {
   async 'cancelled stream'(worker) {
@@ -190,6 +196,49 @@ const raw = {
     await reader.cancel()
     await until(() => worker.cancelled() === before + 1)
     return 'the handler has ended'
+  },
+  async 'aborted stream that is not read'(worker) {
+    const before = worker.cancelled()
+    const abort = new AbortController()
+    const [url, init] = callOf('test_slow', { ms: 60_000 }, { progressToken: 1 })
+    const response = await worker.respond(new Request(url, { ...init, signal: abort.signal }))
+    // The first chunk is in the queue of the stream, and no other one is pulled before it is read.
+    await new Promise((resolve) => setTimeout(resolve, 100))
+    equal(worker.cancelled(), before)
+    abort.abort(new Error('left'))
+    await until(() => worker.cancelled() === before + 1)
+    const error = await response.text().catch((error) => error)
+    equal(error.message, 'left')
+    return 'the handler has ended'
+  },
+  async 'timer of a cancelled task'(worker) {
+    const { setTimeout, clearTimeout } = globalThis
+    const [time, running] = [1_234_567, new Set()]
+    globalThis.setTimeout = (f, ms, ...args) => {
+      const timer = setTimeout(f, ms, ...args)
+      if (ms > time - 2_000 && ms <= time) running.add(timer)
+      return timer
+    }
+    globalThis.clearTimeout = (timer) => {
+      running.delete(timer)
+      clearTimeout(timer)
+    }
+    try {
+      const tasks = { 'io.modelcontextprotocol/clientCapabilities': { extensions: { 'io.modelcontextprotocol/tasks': {} } } }
+      const { result } = await (await worker.respond(new Request(...callOf('job', { ms: time }, tasks)))).json()
+      // The request is over, so that the sleep has no connection any more.
+      await new Promise((resolve) => setTimeout(resolve, 100))
+      equal(running.size, 1)
+      const [url, init] = callOf('job', {})
+      const headers = { ...init.headers, 'mcp-method': 'tasks/cancel', 'mcp-name': result.taskId }
+      const params = { taskId: result.taskId, _meta: { ...META, ...tasks } }
+      const body = JSON.stringify({ jsonrpc: '2.0', id: 2, method: 'tasks/cancel', params })
+      equal((await worker.respond(new Request(url, { ...init, headers, body }))).status, 200)
+      await until(() => running.size === 0)
+    } finally {
+      Object.assign(globalThis, { setTimeout, clearTimeout })
+    }
+    return 'is cleared'
   },
   async 'aborted request'(worker) {
     const before = worker.cancelled()
@@ -249,10 +298,22 @@ const raw = {
   },
   async 'too many headers'(worker) {
     const [url, init] = callOf('greet', { name: 'Ada' })
-    const headers = { ...init.headers }
+    const headers = { ...init.headers, origin: 'https://page.example' }
     for (let n = 0; n < 25_000; n++) headers[`x-${n}`] = ''
-    equal((await worker.respond(new Request(url, { ...init, headers }))).status, 431)
-    return '431'
+    await refused(worker, url, { ...init, headers }, 431)
+    return '431, which the page can read'
+  },
+  async 'long address'(worker) {
+    const [url, init] = callOf('greet', { name: 'Ada' })
+    const headers = { ...init.headers, origin: 'https://page.example' }
+    await refused(worker, `${url}?${'a'.repeat(1 << 16)}`, { ...init, headers }, 414)
+    return '414, which the page can read'
+  },
+  async 'bad method'(worker) {
+    const [url, init] = callOf('greet', { name: 'Ada' })
+    const { headers, body, signal } = new Request(url, init)
+    equal((await worker.respond({ url, method: 'no method', headers, body, signal })).status, 400)
+    return '400'
   },
   async 'request without a signal'(worker) {
     for (const signal of [undefined, null]) {

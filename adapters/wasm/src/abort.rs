@@ -3,7 +3,7 @@
 use std::{
     cell::RefCell,
     rc::Rc,
-    task::{Context, Poll, Waker},
+    task::{Context, Poll},
 };
 
 use js_sys::Reflect;
@@ -13,10 +13,13 @@ use web_sys::{AbortSignal, Request};
 /// Notices that a request is aborted.
 pub(crate) struct Aborted(Option<Listener>);
 
+/// The reaction to the abort of a signal.
+type Reaction = Rc<RefCell<Option<Box<dyn FnOnce(JsValue)>>>>;
+
 /// A listener of a signal. Dropping it removes it, since a signal may live for much longer than its request.
 struct Listener {
     signal: AbortSignal,
-    waker: Rc<RefCell<Option<Waker>>>,
+    reaction: Reaction,
     callback: Closure<dyn FnMut()>,
 }
 
@@ -33,25 +36,42 @@ impl Aborted {
         if listener.signal.aborted() {
             return Poll::Ready(listener.signal.reason());
         }
-        let before = listener.waker.replace(Some(cx.waker().clone()));
-        drop(before);
+        let waker = cx.waker().clone();
+        listener.set(move |_| waker.wake());
         Poll::Pending
+    }
+
+    /// Calls a function with the reason when the request is aborted, also if that has happened already. It replaces the
+    /// waker of [`poll`](Self::poll).
+    pub(crate) fn on_abort(&self, reaction: impl FnOnce(JsValue) + 'static) {
+        let Some(listener) = &self.0 else { return };
+        if listener.signal.aborted() {
+            reaction(listener.signal.reason());
+        } else {
+            listener.set(reaction);
+        }
     }
 }
 
 impl Listener {
     fn new(signal: AbortSignal) -> Self {
-        let waker = Rc::new(RefCell::new(None::<Waker>));
-        let woken = waker.clone();
+        let reaction = Reaction::default();
+        let (called, aborted) = (reaction.clone(), signal.clone());
         let callback = Closure::new(move || {
-            let waker = woken.take();
-            if let Some(waker) = waker {
-                waker.wake();
+            let reaction = called.take();
+            if let Some(reaction) = reaction {
+                reaction(aborted.reason());
             }
         });
         // It fails for a value that is not a signal, which never aborts.
         let _ = signal.add_event_listener_with_callback("abort", callback.as_ref().unchecked_ref());
-        Self { signal, waker, callback }
+        Self { signal, reaction, callback }
+    }
+
+    fn set(&self, reaction: impl FnOnce(JsValue) + 'static) {
+        let before = self.reaction.replace(Some(Box::new(reaction)));
+        // Not under the borrow: dropping a waker may drop its task.
+        drop(before);
     }
 }
 

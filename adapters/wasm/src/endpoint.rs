@@ -19,7 +19,7 @@ use mcp_proto::{
 use mcp_service::{Deferred, Service, driver_api::SystemTime};
 use wasm_bindgen::{JsCast, JsValue};
 use wasm_bindgen_futures::JsFuture;
-use web_sys::{Request, Response, ResponseInit};
+use web_sys::{Request, Response};
 
 use crate::{
     abort::Aborted,
@@ -28,6 +28,9 @@ use crate::{
     response::respond,
     runtime::Wasm,
 };
+
+/// The most bytes of an address. A `Uri` cannot hold more.
+const MAX_URL: usize = u16::MAX as usize - 1;
 
 /// A [`Service`] as a function from requests to responses of the Fetch standard: in a worker of a server platform, in a
 /// service worker, and wherever JavaScript hands over a `Request`.
@@ -66,8 +69,8 @@ impl Endpoint {
     /// when the signal of the request is aborted, or when this future is dropped.
     ///
     /// # Errors
-    /// If the request is not one of HTTP, its body was used already, or its signal was aborted before the response
-    /// began.
+    /// If its body was used already, or its signal was aborted before the response began. A request that is not one of
+    /// HTTP gets a response that refuses it.
     pub async fn fetch(&self, request: &Request) -> Result<Response, JsValue> {
         self.fetch_as(request, Caller::Anybody).await
     }
@@ -81,8 +84,8 @@ impl Endpoint {
     pub async fn fetch_as(&self, request: &Request, caller: Caller) -> Result<Response, JsValue> {
         let mut head = match head(request) {
             Ok(head) => head,
-            Err(BadHead::TooManyHeaders(error)) => return too_many_headers(&error),
-            Err(BadHead::Unreadable(error)) => return Err(error),
+            Err(HeadError::Refused(status, reason)) => return self.refuse(request, status, &reason).await,
+            Err(HeadError::Host(error)) => return Err(error),
         };
         head.extensions.insert(caller);
         let received = http::Request::from_parts(head, body(request).await?);
@@ -98,6 +101,13 @@ impl Endpoint {
             .await
         };
         respond(response?, aborted).await
+    }
+
+    /// Returns the response to a request without a head.
+    async fn refuse(&self, request: &Request, status: StatusCode, reason: &str) -> Result<Response, JsValue> {
+        let origin = request.headers().get(header::ORIGIN.as_str())?;
+        let origin = origin.and_then(|origin| HeaderValue::from_str(&origin).ok());
+        respond(self.0.refuse(origin, status, reason), Aborted::of(request)).await
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
@@ -122,36 +132,42 @@ impl Endpoint {
 }
 
 /// The reason why a request has no head.
-enum BadHead {
-    TooManyHeaders(TooManyHeaders),
-    /// An error of the host, or a head that HTTP does not allow.
-    Unreadable(JsValue),
+#[derive(Debug)]
+enum HeadError {
+    /// It is not a request of HTTP, or exceeds a limit: the status of the response, and its text.
+    Refused(StatusCode, String),
+    /// An error of the host.
+    Host(JsValue),
 }
 
-impl From<JsValue> for BadHead {
+impl From<JsValue> for HeadError {
     fn from(error: JsValue) -> Self {
-        Self::Unreadable(error)
+        Self::Host(error)
     }
 }
 
-/// Returns the response to a request with too many headers.
-fn too_many_headers(error: &TooManyHeaders) -> Result<Response, JsValue> {
-    let init = ResponseInit::new();
-    init.set_status(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE.as_u16());
-    Response::new_with_opt_str_and_init(Some(&error.to_string()), &init)
+impl From<http::Error> for HeadError {
+    fn from(error: http::Error) -> Self {
+        Self::Refused(StatusCode::BAD_REQUEST, error.to_string())
+    }
+}
+
+impl From<TooManyHeaders> for HeadError {
+    fn from(error: TooManyHeaders) -> Self {
+        Self::Refused(StatusCode::REQUEST_HEADER_FIELDS_TOO_LARGE, error.to_string())
+    }
 }
 
 /// Returns the head of a request.
-fn head(request: &Request) -> Result<http::request::Parts, BadHead> {
-    let error = |error: http::Error| JsValue::from(js_sys::TypeError::new(&error.to_string()));
+fn head(request: &Request) -> Result<http::request::Parts, HeadError> {
     let url = request.url();
-    let (target, host) = target(url.as_str()).map_err(error)?;
+    let (target, host) = target(url.as_str())?;
     let builder = http::Request::builder().method(request.method().as_str()).uri(target);
-    let mut head = builder.body(()).map_err(error)?.into_parts().0;
+    let mut head = builder.body(())?.into_parts().0;
     for entry in request.headers().entries() {
         let entry: Array = entry?.dyn_into()?;
         if let (Some(name), Some(value)) = (entry.get(0).as_string(), entry.get(1).as_string()) {
-            add_inbound(&mut head.headers, Received::Request, &name, &value).map_err(BadHead::TooManyHeaders)?;
+            add_inbound(&mut head.headers, Received::Request, &name, &value)?;
         }
     }
     // Requests that did not come over the network, such as those of a page to its service worker, do not have it.
@@ -162,11 +178,16 @@ fn head(request: &Request) -> Result<http::request::Parts, BadHead> {
 }
 
 /// Splits the address of a request into its target and the value of `Host`.
-fn target(url: &str) -> http::Result<(Uri, Option<HeaderValue>)> {
-    let url: Uri = url.split('#').next().unwrap_or_default().parse()?;
-    let host = url.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose()?;
+fn target(url: &str) -> Result<(Uri, Option<HeaderValue>), HeadError> {
+    let url = url.split('#').next().unwrap_or_default();
+    if url.len() > MAX_URL {
+        let reason = format!("the address has more than {MAX_URL} bytes");
+        return Err(HeadError::Refused(StatusCode::URI_TOO_LONG, reason));
+    }
+    let url: Uri = url.parse().map_err(http::Error::from)?;
+    let host = url.authority().map(|authority| HeaderValue::from_str(authority.as_str())).transpose();
     let target = url.path_and_query().cloned().unwrap_or_else(|| PathAndQuery::from_static("/"));
-    Ok((target.into(), host))
+    Ok((target.into(), host.map_err(http::Error::from)?))
 }
 
 /// Returns the body of a request.
@@ -205,6 +226,19 @@ mod tests {
             assert!(target.authority().is_none());
             assert_eq!(found, host.map(HeaderValue::from_static), "{url}");
         }
-        assert!(target("http://[").is_err());
+    }
+
+    #[test]
+    fn bad_addresses_are_refused_with_a_status() {
+        let refused = |url: &str| match target(url) {
+            Err(HeadError::Refused(status, _)) => status.as_u16(),
+            other => panic!("{other:?}"),
+        };
+        assert_eq!(refused("http://["), 400);
+        let start = "https://example.com/mcp?";
+        let longest = format!("{start}{}", "a".repeat(MAX_URL - start.len()));
+        assert_eq!(refused(&format!("{longest}a")), 414);
+        let (uri, _) = target(&format!("{longest}#fragment")).expect("an address of the longest length");
+        assert_eq!(uri.to_string().len(), MAX_URL - "https://example.com".len());
     }
 }

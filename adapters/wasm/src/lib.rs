@@ -1,5 +1,8 @@
-//! The Model Context Protocol in WebAssembly, on the event loop of JavaScript: clients on `fetch` in pages and workers,
-//! and servers as `fetch` handlers. The target is `wasm32-unknown-unknown`.
+//! The Model Context Protocol in WebAssembly.
+//!
+//! - On the event loop of JavaScript (`wasm32-unknown-unknown`): clients on `fetch` in pages and workers, and servers
+//!   as `fetch` handlers.
+//! - In WASI (`wasm32-wasip1`): servers over standard input and output. They are in the module `wasi`.
 //!
 //! A client in a page, or in a worker that calls other servers:
 //!
@@ -60,30 +63,50 @@
 //! [`Pending::wait`]: mcp_service::Pending::wait
 //! [`Deferred::wait`]: mcp_service::Deferred::wait
 
+// WASI has no JavaScript. Every other system compiles the code for it, and none but `wasm32-unknown-unknown` runs it.
+#[cfg(not(target_os = "wasi"))]
 mod abort;
+#[cfg(not(target_os = "wasi"))]
 mod body;
+#[cfg(not(target_os = "wasi"))]
 mod connector;
+#[cfg(not(target_os = "wasi"))]
 mod endpoint;
+#[cfg(not(target_os = "wasi"))]
 mod fetch;
+#[cfg(not(target_os = "wasi"))]
 mod headers;
+#[cfg(not(target_os = "wasi"))]
 mod js;
+#[cfg(not(target_os = "wasi"))]
 mod response;
+#[cfg(not(target_os = "wasi"))]
 mod runtime;
+#[cfg(not(target_os = "wasi"))]
 mod task;
+#[cfg(not(target_os = "wasi"))]
 mod timer;
+#[cfg(any(unix, target_os = "wasi"))]
+pub mod wasi;
 
+#[cfg(not(target_os = "wasi"))]
 pub use connector::{Client, Connector, connect};
+#[cfg(not(target_os = "wasi"))]
 pub use endpoint::Endpoint;
+#[cfg(not(target_os = "wasi"))]
 pub use fetch::{CredentialsMode, Fetch};
+#[cfg(not(target_os = "wasi"))]
 pub use runtime::Wasm;
 
+#[cfg(not(target_os = "wasi"))]
+pub use mcp_driver::http::{AuthProvider, Bearer, HttpClient, Refusal, ResponseHandler};
 pub use mcp_driver::{
-    Disconnected, DriverOptions, Error, Handle,
-    http::{AuthProvider, Bearer, HttpClient, Refusal, ResponseHandler},
+    ByteReader, ByteWriter, Disconnected, DriverOptions, Error, Handle, MessageTransport, Server, serve, serve_with,
 };
 /// The time of day of the host, for [`Endpoint::timestamp`].
 pub use mcp_service::driver_api::SystemTime;
 
+#[cfg(not(target_os = "wasi"))]
 pub use mcp_proto::http::{
     Caller, Limits, Policy, Principal,
     client::ClientOptions,
@@ -91,8 +114,10 @@ pub use mcp_proto::http::{
 };
 
 // The crates whose types are in the API of this crate, so that one dependency is enough.
+#[cfg(not(target_os = "wasi"))]
 pub use js_sys;
 pub use mcp_driver;
 pub use mcp_proto;
 pub use mcp_service;
+#[cfg(not(target_os = "wasi"))]
 pub use web_sys;

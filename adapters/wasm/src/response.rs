@@ -10,6 +10,7 @@ use std::{
 };
 
 use bytes::Bytes;
+use http::{HeaderMap, StatusCode};
 use http_body::Body as _;
 use js_sys::{Object, Promise, Reflect, Uint8Array};
 use mcp_driver::http::Body;
@@ -23,13 +24,7 @@ use crate::{abort::Aborted, headers::outbound};
 /// The stream ends early when the request is aborted.
 pub(crate) async fn respond(response: http::Response<Body>, aborted: Aborted) -> Result<Response, JsValue> {
     let (head, body) = response.into_parts();
-    let headers = Headers::new()?;
-    for (name, value) in outbound(&head.headers) {
-        headers.append(name, &value)?;
-    }
-    let init = ResponseInit::new();
-    init.set_status(head.status.as_u16());
-    init.set_headers(headers.as_ref());
+    let init = init(head.status, &head.headers)?;
     match body.size_hint().exact() {
         // A response without content may have no body, not even an empty one.
         Some(0) => Response::new_with_opt_str_and_init(None, &init),
@@ -42,6 +37,18 @@ pub(crate) async fn respond(response: http::Response<Body>, aborted: Aborted) ->
             Response::new_with_opt_readable_stream_and_init(Some(&stream), &init)
         }
     }
+}
+
+/// Returns the head of a response of the host.
+fn init(status: StatusCode, headers: &HeaderMap) -> Result<ResponseInit, JsValue> {
+    let list = Headers::new()?;
+    for (name, value) in outbound(headers) {
+        list.append(name, &value)?;
+    }
+    let init = ResponseInit::new();
+    init.set_status(status.as_u16());
+    init.set_headers(list.as_ref());
+    Ok(init)
 }
 
 /// Returns all bytes of a body.
@@ -70,8 +77,8 @@ fn poll_chunk(body: &mut Body, cx: &mut Context<'_>) -> Poll<Option<io::Result<B
 
 /// A body that the host reads. Dropping it means that the client has disconnected.
 struct OutboundBody {
-    /// `None` after the end, and after the client has disconnected.
-    body: Option<(Body, Aborted)>,
+    /// The body, and the listener of the signal. `None` after the end, and after the client has disconnected.
+    body: Option<(Body, Rc<Aborted>)>,
     /// The waker of the read in progress.
     waker: Option<Waker>,
 }
@@ -87,11 +94,7 @@ enum Part {
 
 impl OutboundBody {
     fn poll_part(&mut self, cx: &mut Context<'_>) -> Poll<Part> {
-        let Some((body, aborted)) = &mut self.body else { return Poll::Ready(Part::Cancelled) };
-        if aborted.poll(cx).is_ready() {
-            self.body = None;
-            return Poll::Ready(Part::Failed(io::Error::other("the request was aborted")));
-        }
+        let Some((body, _)) = &mut self.body else { return Poll::Ready(Part::Cancelled) };
         let chunk = poll_chunk(body, cx);
         self.waker = chunk.is_pending().then(|| cx.waker().clone());
         let part = match ready!(chunk) {
@@ -103,14 +106,35 @@ impl OutboundBody {
         Poll::Ready(part)
     }
 
-    fn cancel(&mut self) -> (Option<(Body, Aborted)>, Option<Waker>) {
-        (self.body.take(), self.waker.take())
+    /// Notes that the client has disconnected.
+    fn disconnect(this: &RefCell<Self>) {
+        let (body, waker) = {
+            let mut this = this.borrow_mut();
+            (this.body.take(), this.waker.take())
+        };
+        // Not under the borrow: the end of a body wakes other tasks.
+        drop(body);
+        if let Some(waker) = waker {
+            waker.wake();
+        }
     }
 }
 
 /// Creates a stream of a body: the host pulls its parts, and cancels it when the client has disconnected.
 fn stream(body: Body, aborted: Aborted) -> Result<ReadableStream, JsValue> {
-    let body = Rc::new(RefCell::new(OutboundBody { body: Some((body, aborted)), waker: None }));
+    let aborted = Rc::new(aborted);
+    let body = Rc::new(RefCell::new(OutboundBody { body: Some((body, aborted.clone())), waker: None }));
+    // The body owns the listener, so the listener does not own the body.
+    let weak = Rc::downgrade(&body);
+    let start = Closure::once(move |controller: ReadableStreamDefaultController| {
+        aborted.on_abort(move |reason| {
+            if let Some(body) = weak.upgrade() {
+                OutboundBody::disconnect(&body);
+            }
+            // Chunks that are not read yet are dropped.
+            controller.error_with_e(&reason);
+        });
+    });
     let pulled = body.clone();
     let pull = Closure::<dyn FnMut(ReadableStreamDefaultController) -> Promise>::new(move |controller| {
         let body = pulled.clone();
@@ -120,15 +144,9 @@ fn stream(body: Body, aborted: Aborted) -> Result<ReadableStream, JsValue> {
             Ok(JsValue::UNDEFINED)
         })
     });
-    let cancel = Closure::<dyn FnMut()>::new(move || {
-        let (body, waker) = body.borrow_mut().cancel();
-        // Not under the borrow: the end of a body wakes other tasks.
-        drop(body);
-        if let Some(waker) = waker {
-            waker.wake();
-        }
-    });
+    let cancel = Closure::<dyn FnMut()>::new(move || OutboundBody::disconnect(&body));
     let source = Object::new();
+    Reflect::set(&source, &"start".into(), &start.into_js_value())?;
     Reflect::set(&source, &"pull".into(), &pull.into_js_value())?;
     Reflect::set(&source, &"cancel".into(), &cancel.into_js_value())?;
     ReadableStream::new_with_underlying_source(&source)

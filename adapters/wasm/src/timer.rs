@@ -109,11 +109,16 @@ struct Running {
     _callback: Closure<dyn FnMut()>,
 }
 
+impl Timeout {
+    fn new(callback: impl FnOnce() + 'static, delay: u32) -> Self {
+        // A host without timers is none that this crate supports: connections on it have no deadlines.
+        Self { _running: SendWrapper::new(start(Closure::once(callback), delay).ok()) }
+    }
+}
+
 impl SetTimeout for Timeout {
     fn set(delay: u32, alarm: Arc<Mutex<Alarm>>) -> Self {
-        let callback = Closure::once(move || fire(&alarm));
-        // A host without timers is none that this crate supports: connections on it have no deadlines.
-        Self { _running: SendWrapper::new(start(callback, delay).ok()) }
+        Self::new(move || fire(&alarm), delay)
     }
 }
 
@@ -131,13 +136,10 @@ impl Drop for Running {
     }
 }
 
-/// Wakes a task at a time, for sleeps without a connection.
-pub(crate) fn wake_at(at: Instant, waker: Waker) {
-    let callback = Closure::once_into_js(move || waker.wake());
+/// Wakes a task at a time, for sleeps without a connection. Dropping the result clears the timeout.
+pub(crate) fn wake_at(at: Instant, waker: Waker) -> Box<dyn Send + Sync> {
     let delay = delay(at.saturating_duration_since(Instant::now()));
-    if let Ok(set) = global_function("setTimeout") {
-        let _ = set.call2(&JsValue::UNDEFINED, &callback, &delay.into());
-    }
+    Box::new(Timeout::new(move || waker.wake(), delay))
 }
 
 #[cfg(test)]

@@ -119,6 +119,7 @@ pub const CRATES: [Crate; 9] = [
             &["runtime"],
             &["fetch", "response"],
             &["connector", "endpoint"],
+            &["wasi"],
         ],
     },
     Crate {

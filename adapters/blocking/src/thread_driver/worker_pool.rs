@@ -310,7 +310,7 @@ impl WorkerPool {
 
     fn work(self: Arc<Self>) {
         let pool = self.clone();
-        on_block(move || pool.on_block());
+        on_block(move |_| pool.on_block());
         let mut state = lock(&self.state);
         state.called = false;
         let mut last = LastAction::Sleep;

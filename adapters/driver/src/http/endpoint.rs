@@ -129,6 +129,23 @@ impl<R: Runtime> Endpoint<R> {
         self.handle_unless(sleep(&self.runtime, self.read_timeout), request, peer, || {}).await
     }
 
+    /// Responds to a request whose head an adapter cannot represent, such as one with too many headers. `origin` is the
+    /// value of its header `Origin`: a page whose origin is allowed can read the response.
+    #[must_use]
+    pub fn refuse(&self, origin: Option<HeaderValue>, status: StatusCode, reason: &str) -> Response<Body> {
+        let mut head = Request::new(()).into_parts().0;
+        head.headers.extend(origin.map(|origin| (header::ORIGIN, origin)));
+        let mut response = HttpResponse::new(reason.into());
+        *response.status_mut() = status;
+        let headers = response.headers_mut();
+        headers.insert(header::CONTENT_TYPE, HeaderValue::from_static("text/plain; charset=utf-8"));
+        if let Some(cors) = self.server.policy().cors(&head) {
+            cors.add_to(headers);
+        }
+        Cors::add_vary(headers);
+        response.map(Body::whole)
+    }
+
     /// Does what [`handle`](Self::handle) does for a client with the address `peer`, but responds with 408 if `late` is
     /// ready before the body is read. Calls `routed` when the request has reached its session.
     pub(super) async fn handle_unless<B>(

@@ -56,7 +56,7 @@ pub fn block_on_driving<T>(future: impl Future<Output = T>, drive: impl Fn(&Wait
             return value;
         }
         if is_in_handler() {
-            about_to_block();
+            about_to_block(&thread);
         } else {
             drive(&thread);
         }
@@ -231,10 +231,35 @@ mod tests {
     fn a_handler_that_waits_calls_back_and_does_no_work() {
         let calls = Rc::new(Cell::new(0));
         let counted = calls.clone();
-        on_block(move || counted.set(counted.get() + 1));
+        on_block(move |_| {
+            assert!(!is_in_handler(), "other handlers may run in the callback");
+            counted.set(counted.get() + 1);
+        });
         assert_eq!((wait_once(|_| ()), calls.get()), (1, 0));
         let drives = HandlerScope::default().run(|| wait_once(|_| ()));
         assert_eq!((drives, calls.get()), (0, 1));
+    }
+
+    #[test]
+    fn callback_can_do_the_work_that_ends_the_wait() {
+        let wakers = Rc::new(RefCell::new(Vec::<Waker>::new()));
+        let taken = wakers.clone();
+        on_block(move |thread| {
+            assert!(!thread.is_notified());
+            taken.take().into_iter().for_each(Waker::wake);
+            assert!(thread.is_notified());
+        });
+        let mut polls = 0;
+        // No other thread unparks this one.
+        HandlerScope::default().run(|| {
+            block_on(poll_fn(|cx| {
+                polls += 1;
+                wakers.borrow_mut().push(cx.waker().clone());
+                if polls < 4 { Poll::Pending } else { Poll::Ready(()) }
+            }));
+            assert!(is_in_handler(), "the scope is that of before");
+        });
+        assert_eq!(polls, 4);
     }
 
     #[test]

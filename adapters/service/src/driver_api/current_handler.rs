@@ -8,16 +8,22 @@ use std::{
     task::{Context, Poll},
 };
 
+use super::block_on::WaitingThread;
+
+/// A callback for a handler that is about to wait.
+type OnBlock = Box<dyn Fn(&WaitingThread)>;
+
 thread_local! {
     /// The connections whose handlers run on this thread, the outermost first.
     static CURRENT: RefCell<Vec<u64>> = const { RefCell::new(Vec::new()) };
-    /// The callback for a handler that is about to wait.
-    static ON_BLOCK: RefCell<Option<Box<dyn Fn()>>> = const { RefCell::new(None) };
+    /// The callback of this thread.
+    static ON_BLOCK: RefCell<Option<OnBlock>> = const { RefCell::new(None) };
 }
 
 /// Sets the callback of this thread that is called when a handler on it is about to wait through this crate. Another
-/// thread can then take over the work of this thread.
-pub fn on_block(f: impl Fn() + 'static) {
+/// thread can then take over the work of this thread. Where there is no other thread, the callback does the work until
+/// the wait [is notified](WaitingThread::is_notified). The callback does not run in the scope of the handler.
+pub fn on_block(f: impl Fn(&WaitingThread) + 'static) {
     ON_BLOCK.set(Some(Box::new(f)));
 }
 
@@ -28,9 +34,11 @@ pub fn is_in_handler() -> bool {
 }
 
 /// Calls the callback if a handler runs on this thread, which is about to wait.
-pub(crate) fn about_to_block() {
+pub(crate) fn about_to_block(thread: &WaitingThread) {
     if is_in_handler() {
-        let _ = ON_BLOCK.try_with(|f| f.borrow().iter().for_each(|f| f()));
+        let scopes = CURRENT.take();
+        let _ = ON_BLOCK.try_with(|f| f.borrow().iter().for_each(|f| f(thread)));
+        CURRENT.set(scopes);
     }
 }
 

@@ -5,8 +5,8 @@ use std::{sync::OnceLock, task::Waker};
 use crate::util::time::Instant;
 
 /// A function that wakes a task at a time, or a little later. It returns at once. If it wakes the task early, it is
-/// called again.
-pub type DetachedTimer = fn(Instant, Waker);
+/// called again. Dropping the result cancels the timer.
+pub type DetachedTimer = fn(Instant, Waker) -> Box<dyn Send + Sync>;
 
 static TIMER: OnceLock<DetachedTimer> = OnceLock::new();
 

@@ -9,7 +9,7 @@ use std::{
 
 use mcp_wasm::{
     Endpoint, EndpointOptions, Paths, Policy,
-    mcp_proto::schema::ElicitSchema,
+    mcp_proto::schema::{ElicitSchema, TaskSupport},
     mcp_service::{CallError, Context, Failure, Resource, Service, Tool},
     web_sys::{Request, Response},
 };
@@ -92,6 +92,7 @@ fn service() -> Result<Service, mcp_wasm::mcp_service::RegisterError> {
         )
         .tool(Tool::new_async("test_slow", slow).description("Takes its time, unless it is cancelled"))
         .tool(Tool::new_async("reconnect", reconnect).description("Ends the stream before it answers"))
+        .tool(Tool::new_async("job", slow).task_support(TaskSupport::Optional).description("Takes its time as a task"))
         .resource(Resource::new("worker://about", "about", || "a worker"))
         .build()
 }

@@ -103,8 +103,8 @@ pub(super) struct DetachedSleep {
     until: Option<Instant>,
     /// The key of its waker.
     key: Option<(Instant, u64)>,
-    /// The waker that the timer of the driver wakes.
-    alarm: Option<Arc<Alarm>>,
+    /// The waker that the timer of the driver wakes, and the timer, which is cancelled with the sleep.
+    alarm: Option<(Arc<Alarm>, Box<dyn Send + Sync>)>,
 }
 
 /// The waker that the timer of the driver has. It notes that the timer has fired: timers may do so early.
@@ -129,14 +129,13 @@ impl Future for DetachedSleep {
             return Poll::Ready(());
         }
         if let Some(timer) = self.sleep_thread.timer {
-            let is_set = self
-                .alarm
-                .as_ref()
-                .is_some_and(|alarm| !alarm.has_fired.load(Ordering::Acquire) && alarm.waker.will_wake(cx.waker()));
+            let is_set = self.alarm.as_ref().is_some_and(|(alarm, _)| {
+                !alarm.has_fired.load(Ordering::Acquire) && alarm.waker.will_wake(cx.waker())
+            });
             if !is_set {
                 let alarm = Arc::new(Alarm { waker: cx.waker().clone(), has_fired: AtomicBool::new(false) });
-                timer(until, alarm.clone().into());
-                self.alarm = Some(alarm);
+                let set = timer(until, alarm.clone().into());
+                self.alarm = Some((alarm, set));
             }
             return Poll::Pending;
         }
@@ -230,11 +229,25 @@ mod tests {
         assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
 
+    /// A timer that notes when it is cancelled.
+    struct Noted(&'static AtomicUsize);
+
+    impl Drop for Noted {
+        fn drop(&mut self) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
     #[test]
     fn timer_of_the_driver_replaces_the_thread() {
         static CALLS: Mutex<Vec<(Instant, Waker)>> = Mutex::new(Vec::new());
+        static CANCELLED: AtomicUsize = AtomicUsize::new(0);
         let start = |_| panic!("no thread is started");
-        let sleep_thread = SleepThread::new(start, Some(|at, waker| lock(&CALLS).push((at, waker))));
+        let timer: DetachedTimer = |at, waker| {
+            lock(&CALLS).push((at, waker));
+            Box::new(Noted(&CANCELLED))
+        };
+        let sleep_thread = SleepThread::new(start, Some(timer));
         let (begin, time) = (Instant::now(), Duration::from_secs(1000));
         let mut sleep = sleep_thread.sleep(time);
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
@@ -243,13 +256,20 @@ mod tests {
         assert!(lock(&CALLS)[0].0 >= begin + time);
         block_on(sleep_thread.sleep(Duration::ZERO));
         assert_eq!(lock(&CALLS).len(), 1, "no timer is needed for the past");
+        assert_eq!(CANCELLED.load(Ordering::Relaxed), 0);
+        drop(sleep);
+        assert_eq!(CANCELLED.load(Ordering::Relaxed), 1, "a sleep that is dropped leaves no timer");
     }
 
     #[test]
     fn timer_that_fires_early_is_set_again() {
         static CALLS: Mutex<Vec<(Instant, Waker)>> = Mutex::new(Vec::new());
         let start = |_| panic!("no thread is started");
-        let sleep_thread = SleepThread::new(start, Some(|at, waker| lock(&CALLS).push((at, waker))));
+        let timer: DetachedTimer = |at, waker| {
+            lock(&CALLS).push((at, waker));
+            Box::new(())
+        };
+        let sleep_thread = SleepThread::new(start, Some(timer));
         let mut sleep = sleep_thread.sleep(Duration::from_secs(1000));
         let mut poll = || Pin::new(&mut sleep).poll(&mut Context::from_waker(Waker::noop()));
         assert!(poll().is_pending());
