@@ -360,9 +360,12 @@ mod tests {
         if let Some(file) = env::var_os(PANICS) {
             end_on_panics();
             remove_on_signals(Some(file.into()));
-            let server = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
+            let mut server = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
             *lock_group() = pid(&server);
-            panic!("a bug");
+            thread::spawn(|| panic!("a bug")).join().expect_err("it panics");
+            // The hook has ended the server.
+            server.wait().expect("it ends");
+            panic!("a second bug");
         }
         let file = env::temp_dir().join(format!("mcp-cli-panics-{}", std::process::id()));
         fs::write(&file, "a token").expect("it is written");

@@ -445,7 +445,8 @@ mod tests {
         const FIRST: &str = "200 OK\r\nMcp-Session-Id: a";
         const SECOND: &str = "200 OK\r\nMcp-Session-Id: b";
         // Whether there are credentials, the responses, and the statuses that the check sees.
-        let rows: [(bool, &[&str], &[Option<u16>], &str); 5] = [
+        type Row = (bool, &'static [&'static str], &'static [Option<u16>], &'static str);
+        let rows: [Row; 5] = [
             // The server refuses one request only. The session of the confirmation is deleted.
             (
                 true,

@@ -331,10 +331,11 @@ impl<R: BufRead> HttpPlayer<R> {
                 _ => {}
             }
         }
-        if is_success && let Route::Session(number) = route {
-            if head.method == "DELETE" {
-                self.session(number).is_deleted = true;
-            }
+        if is_success
+            && head.method == "DELETE"
+            && let Route::Session(number) = route
+        {
+            self.session(number).is_deleted = true;
         }
         if is_success && head.method == "POST" && findings.is_empty() && route != Route::Other {
             return;
