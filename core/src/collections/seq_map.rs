@@ -1,6 +1,7 @@
 //! A map for keys that grow.
 
 use alloc::collections::VecDeque;
+use core::cmp::Ordering;
 
 /// A sorted map from growing numbers to values.
 ///
@@ -17,12 +18,12 @@ impl<T> SeqMap<T> {
 
     /// Returns the position of the entry, or else the position to insert it.
     fn place(&self, number: u64) -> Result<usize, usize> {
-        let (Some((first, _)), Some((last, _))) = (self.0.front(), self.0.back()) else { return Err(0) };
-        match number {
-            _ if *last == number => Ok(self.0.len() - 1),
-            _ if *last < number => Err(self.0.len()),
-            _ if *first == number => Ok(0),
-            _ => self.0.binary_search_by_key(&number, |(number, _)| *number),
+        let Some((last, _)) = self.0.back() else { return Err(0) };
+        match number.cmp(last) {
+            Ordering::Equal => Ok(self.0.len() - 1),
+            Ordering::Greater => Err(self.0.len()),
+            Ordering::Less if self.0[0].0 == number => Ok(0),
+            Ordering::Less => self.0.binary_search_by_key(&number, |(number, _)| *number),
         }
     }
 

@@ -450,10 +450,11 @@ impl Session {
     /// if there is nothing now; after [`Output::End`] or [`Output::Abort`] there never is.
     pub fn poll_output(&mut self, id: ExchangeId, out: &mut Vec<u8>) -> Option<Output> {
         self.pump_if_touched();
-        if self.exchanges.get(id.0)?.is_hungry() {
+        let mut exchange = self.exchanges.get_mut(id.0)?;
+        if exchange.is_hungry() {
             self.feed(id);
+            exchange = self.exchanges.get_mut(id.0)?;
         }
-        let exchange = self.exchanges.get_mut(id.0)?;
         let before = exchange.waiting();
         let output = exchange.take(out)?;
         let after = exchange.waiting();
