@@ -3,14 +3,13 @@
 #[cfg(feature = "tower")]
 use std::{
     convert::Infallible,
-    pin::Pin,
     task::{Context, Poll},
 };
 use std::{
     fmt,
     future::{Future, poll_fn},
     io,
-    pin::pin,
+    pin::{Pin, pin},
     time::Duration,
 };
 
@@ -19,7 +18,7 @@ use http::{HeaderValue, Request, Response, StatusCode, header, response::Parts};
 use mcp_proto::{
     http::{
         Cors, HttpResponse,
-        server::{Caller, EndpointOptions},
+        server::{Caller, EndpointOptions, RequestReader},
     },
     rpc::Timestamp,
 };
@@ -41,6 +40,8 @@ use crate::{
 pub struct Endpoint<R: Runtime> {
     server: HttpServer<R>,
     runtime: R,
+    /// Whether handlers may see the extensions of requests.
+    pub(super) exposes_heads: bool,
     pub(super) read_timeout: Duration,
 }
 
@@ -88,8 +89,9 @@ impl<R: Runtime> Endpoint<R> {
         runtime: R,
         shared: Option<Store>,
     ) -> Self {
+        let exposes_heads = endpoint.heads.is_some();
         let server = HttpServer::new(service, endpoint, options, runtime.clone(), shared);
-        Self { server, runtime, read_timeout: Duration::from_secs(30) }
+        Self { server, runtime, exposes_heads, read_timeout: Duration::from_secs(30) }
     }
 
     /// Protects the endpoint: every request needs an access token. The endpoint also serves the metadata document of
@@ -123,15 +125,17 @@ impl<R: Runtime> Endpoint<R> {
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        self.handle_unless(sleep(&self.runtime, self.read_timeout), request, || {}).await
+        let peer = request.extensions().get::<PeerAddr>().copied();
+        self.handle_unless(sleep(&self.runtime, self.read_timeout), request, peer, || {}).await
     }
 
-    /// Does what [`handle`](Self::handle) does, but responds with 408 if `late` is ready before the body is read. Calls
-    /// `routed` when the request has reached its session.
+    /// Does what [`handle`](Self::handle) does for a client with the address `peer`, but responds with 408 if `late` is
+    /// ready before the body is read. Calls `routed` when the request has reached its session.
     pub(super) async fn handle_unless<B>(
         &self,
         late: impl Future<Output = ()>,
         request: Request<B>,
+        peer: Option<PeerAddr>,
         routed: impl FnOnce(),
     ) -> Response<Body>
     where
@@ -139,10 +143,11 @@ impl<R: Runtime> Endpoint<R> {
         B::Error: fmt::Display,
     {
         let (head, body) = request.into_parts();
+        let body = pin!(body);
         let cors = self.server.policy().cors(&head);
         #[cfg(feature = "auth")]
         let has_proof = ResourceServer::has_proof(&head.headers);
-        let mut response = match self.open(late, (head, body), cors.as_ref(), routed).await {
+        let mut response = match self.open(late, (&head, body), (peer, cors.as_ref()), routed).await {
             Ok((head, response)) => Response::from_parts(head, Body::streamed(response)),
             Err(response) => response.map(Body::whole),
         };
@@ -188,56 +193,75 @@ impl<R: Runtime> Endpoint<R> {
         Ok(head.extensions.get::<Caller>().cloned())
     }
 
+    /// Reads a request and routes it. Nothing large is moved across an `await`: the head and the body stay with the
+    /// caller, and the request is read and handled where it is.
     async fn open<B>(
         &self,
         late: impl Future<Output = ()>,
-        (head, body): (http::request::Parts, B),
-        cors: Option<&Cors>,
+        (head, mut body): (&http::request::Parts, Pin<&mut B>),
+        (peer, cors): (Option<PeerAddr>, Option<&Cors>),
         routed: impl FnOnce(),
     ) -> Result<(Parts, ResponseStream), Box<HttpResponse>>
     where
         B: http_body::Body,
         B::Error: fmt::Display,
     {
-        let peer = head.extensions.get::<PeerAddr>().copied();
-        let (mut late, mut body) = (pin!(late), pin!(body));
-        let receive = async {
-            if let Some(answer) = self.respond_without_message(&head, cors) {
-                return Err(answer);
-            }
-            let sender = race(late.as_mut(), self.sender(&head)).await;
-            let (caller, peer) = match (sender.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??, peer) {
-                (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
-                (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(address), Some(PeerAddr(address))),
-                (caller, _) => (caller.unwrap_or(Caller::Anybody), peer),
-            };
-            let mut reader = self.server.begin(&head, caller)?;
-            self.server.admit(&reader, peer).await?;
-            let read = async {
-                while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
-                    let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
-                    let Ok(mut data) = frame.into_data() else { continue };
-                    while data.has_remaining() {
-                        let chunk = data.chunk();
-                        reader.feed(chunk)?;
-                        let read = chunk.len();
-                        data.advance(read);
-                    }
+        let mut late = pin!(late);
+        let received = self.receive_head(late.as_mut(), head, (peer, cors)).await;
+        let (caller, peer) = received.map_err(|refusal| closes_unless_read(refusal, &*body))?;
+        let begun = self.server.begin(head, caller);
+        let mut reader = begun.map_err(|refusal| closes_unless_read(refusal, &*body))?;
+        let received = self.receive_body(late, &mut reader, peer, body.as_mut()).await;
+        received.map_err(|refusal| closes_unless_read(refusal, &*body))?;
+        let mut request = reader.end()?;
+        self.server.handle(&mut request, peer, routed).await
+    }
+
+    /// Identifies the sender of a request: its client, and the address that its unknown clients share.
+    async fn receive_head(
+        &self,
+        late: impl Future<Output = ()>,
+        head: &http::request::Parts,
+        (peer, cors): (Option<PeerAddr>, Option<&Cors>),
+    ) -> Result<(Caller, Option<PeerAddr>), Box<HttpResponse>> {
+        if let Some(answer) = self.respond_without_message(head, cors) {
+            return Err(answer);
+        }
+        let sender = race(late, self.sender(head)).await;
+        Ok(match (sender.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??, peer) {
+            (Some(Caller::Anybody) | None, Some(PeerAddr(address))) => (Caller::Anonymous(address), peer),
+            (Some(Caller::Anonymous(address)), _) => (Caller::Anonymous(address), Some(PeerAddr(address))),
+            (caller, _) => (caller.unwrap_or(Caller::Anybody), peer),
+        })
+    }
+
+    /// Reads the body of a request.
+    async fn receive_body<B>(
+        &self,
+        late: impl Future<Output = ()>,
+        reader: &mut RequestReader,
+        peer: Option<PeerAddr>,
+        mut body: Pin<&mut B>,
+    ) -> Result<(), Box<HttpResponse>>
+    where
+        B: http_body::Body,
+        B::Error: fmt::Display,
+    {
+        self.server.admit(reader, peer).await?;
+        let read = async {
+            while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+                let Ok(frame) = frame else { return Err(refusal(StatusCode::BAD_REQUEST)) };
+                let Ok(mut data) = frame.into_data() else { continue };
+                while data.has_remaining() {
+                    let chunk = data.chunk();
+                    reader.feed(chunk)?;
+                    let read = chunk.len();
+                    data.advance(read);
                 }
-                Ok(())
-            };
-            race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))??;
-            Ok((reader, peer))
-        };
-        let received = receive.await.map_err(|mut response: Box<HttpResponse>| {
-            if !body.is_end_stream() {
-                // The unread rest of the body would precede the next request, so the response closes the connection.
-                response.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
             }
-            response
-        });
-        let (reader, peer) = received?;
-        self.server.handle(reader.end()?, peer, routed).await
+            Ok(())
+        };
+        race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))?
     }
 
     /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
@@ -267,6 +291,14 @@ impl<R: Runtime> Endpoint<R> {
     pub const fn runtime(&self) -> &R {
         &self.runtime
     }
+}
+
+/// Makes a refusal close the connection if the body was not read to its end: the rest would precede the next request.
+fn closes_unless_read(mut refusal: Box<HttpResponse>, body: &impl http_body::Body) -> Box<HttpResponse> {
+    if !body.is_end_stream() {
+        refusal.headers_mut().insert(header::CONNECTION, HeaderValue::from_static("close"));
+    }
+    refusal
 }
 
 /// Creates a refusal that concerns the transfer of a request, not its content.
@@ -300,7 +332,12 @@ where
 
 impl<R: Runtime> Clone for Endpoint<R> {
     fn clone(&self) -> Self {
-        Self { server: self.server.clone(), runtime: self.runtime.clone(), read_timeout: self.read_timeout }
+        Self {
+            server: self.server.clone(),
+            runtime: self.runtime.clone(),
+            exposes_heads: self.exposes_heads,
+            read_timeout: self.read_timeout,
+        }
     }
 }
 

@@ -35,8 +35,8 @@ const BUFFER: usize = 128 << 10;
 /// answered.
 ///
 /// The error of a failed connection is discarded, and its requests are cancelled. A stream should have a
-/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, is put into the
-/// extensions of its requests.
+/// [`WriteTimeout`](super::WriteTimeout) around its socket. The address of the peer, if it has one, identifies the
+/// client of its requests, and is in their extensions if handlers get these.
 pub async fn serve<R: Runtime>(
     io: impl Read + Write + Unpin,
     peer: Option<IpAddr>,
@@ -45,13 +45,15 @@ pub async fn serve<R: Runtime>(
 ) {
     let clock = Clock::new(endpoint.runtime());
     let unread = AtomicBool::new(false);
+    let peer = peer.map(PeerAddr);
     let service = service_fn(|mut request: Request<Incoming>| async {
-        if let Some(peer) = peer {
-            request.extensions_mut().insert(PeerAddr(peer));
+        // The endpoint gets the address as an argument, since an extension costs three allocations.
+        if let Some(peer) = peer.filter(|_| endpoint.exposes_heads) {
+            request.extensions_mut().insert(peer);
         }
         arrivals.begin();
         let timeout = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
-        let response = endpoint.handle_unless(timeout, request, || arrivals.end()).await;
+        let response = endpoint.handle_unless(timeout, request, peer, || arrivals.end()).await;
         arrivals.end();
         // The endpoint sets this header if it has not read the body.
         unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);

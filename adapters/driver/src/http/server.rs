@@ -194,11 +194,11 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if the request is refused.
     pub async fn handle(
         &self,
-        mut request: Request,
+        request: &mut Request,
         peer: Option<PeerAddr>,
         routed: impl FnOnce(),
     ) -> Result<(http::response::Parts, ResponseStream), Box<HttpResponse>> {
-        let mut response = self.route(&mut request, peer, self.0.replication.is_none())?;
+        let mut response = self.route(request, peer, self.0.replication.is_none())?;
         routed();
         // The session has taken the message from the body.
         request.drop_body();
