@@ -102,9 +102,9 @@ impl ClientUsage {
             shares.unread.change(holder, unread, steps(session.held_bytes()));
             *excess = if *excess == Excess::No { Excess::Yes } else { *excess };
         }
-        if !shares.replay.change(holder, replay, steps(session.usage().replay_bytes)) {
+        if !shares.replay.change(holder, replay, steps(session.replay_bytes())) {
             session.forget_replay();
-            shares.replay.change(holder, replay, steps(session.usage().replay_bytes));
+            shares.replay.change(holder, replay, steps(session.replay_bytes()));
         }
     }
 
@@ -265,7 +265,7 @@ mod tests {
             assert!(read(session, exchange) > 12 * KIB);
             held.recount(session);
             assert!(!held.is_too_much() && site.shares.unread.has_room(&holder, 1));
-            kept += session.usage().replay_bytes;
+            kept += session.replay_bytes();
             assert!(kept <= 16 * KIB, "{kept} bytes are kept, and a quarter of 64 KiB is the capacity");
         }
         assert!(kept >= 12 * KIB, "what there is room for is kept: {kept}");

@@ -9,7 +9,7 @@ use std::{
         Arc, Mutex,
         atomic::{AtomicBool, Ordering},
     },
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
@@ -68,12 +68,19 @@ pub async fn serve<R: Runtime>(
     );
     let mut stopped = pin!(arrivals.stopped());
     let mut stopping = false;
+    let mut registered: Option<Waker> = None;
     let _ = poll_fn(|cx| {
-        loop {
-            if !stopping && stopped.as_mut().poll(cx).is_ready() {
+        // Polling `stopped` takes locks that all connections share. Before the stop, one poll for each waker is enough.
+        let is_registered = registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
+        if !stopping && (!is_registered || arrivals.shutdown().is_stopped()) {
+            if stopped.as_mut().poll(cx).is_ready() {
                 stopping = true;
                 connection.as_mut().graceful_shutdown();
+            } else {
+                registered = Some(cx.waker().clone());
             }
+        }
+        loop {
             let polled = connection.as_mut().poll(cx);
             if stopping {
                 arrivals.accept_no_more();

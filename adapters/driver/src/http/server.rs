@@ -5,7 +5,10 @@ use std::{
     fmt,
     future::Future,
     io,
-    sync::{Arc, Mutex, Weak},
+    sync::{
+        Arc, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Waker},
 };
 
@@ -77,13 +80,14 @@ struct Inner<R: Runtime> {
 struct Sessions {
     endpoint: Mutex<Endpoint<Arc<SharedSession>>>,
     table: Watched<SessionTable>,
+    /// Set before the running sessions are closed. Requests read it without the lock of the table.
+    is_closing: AtomicBool,
     epoch: Instant,
 }
 
 /// The running sessions, and the pending requests without a session.
 #[derive(Default)]
 struct SessionTable {
-    closing: bool,
     next: u64,
     all: BTreeMap<u64, Weak<SharedSession>>,
 }
@@ -110,7 +114,8 @@ impl<R: Runtime> HttpServer<R> {
         if replication.is_some() {
             endpoint.share();
         }
-        let sessions = Sessions { endpoint: Mutex::new(endpoint), table: Watched::default(), epoch: Instant::now() };
+        let (endpoint, is_closing) = (Mutex::new(endpoint), AtomicBool::new(false));
+        let sessions = Sessions { endpoint, table: Watched::default(), is_closing, epoch: Instant::now() };
         Self(Arc::new(Inner {
             sessions: Arc::new(sessions),
             service: service.clone(),
@@ -171,7 +176,7 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if the request is refused.
     pub fn begin(&self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let sessions = &self.0.sessions;
-        if sessions.table.read(|table| table.closing) {
+        if sessions.is_closing.load(Ordering::Relaxed) {
             return Err(unavailable());
         }
         lock(&sessions.endpoint).begin(head, caller)
@@ -272,7 +277,8 @@ impl<R: Runtime> HttpServer<R> {
     pub fn wait(&self) -> Deferred<()> {
         let sessions = self.0.sessions.clone();
         Deferred::new(async move {
-            sessions.table.wait_for(|table| (table.closing && table.all.is_empty()).then_some(())).await;
+            let is_closed = |table: &SessionTable| sessions.is_closing.load(Ordering::Relaxed) && table.all.is_empty();
+            sessions.table.wait_for(|table| is_closed(table).then_some(())).await;
         })
     }
 
@@ -489,10 +495,8 @@ impl Sessions {
     }
 
     fn close(&self) {
-        let all: Vec<_> = self.table.update(|table| {
-            table.closing = true;
-            table.all.values().filter_map(Weak::upgrade).collect()
-        });
+        self.is_closing.store(true, Ordering::Relaxed);
+        let all: Vec<_> = self.table.update(|table| table.all.values().filter_map(Weak::upgrade).collect());
         for session in all {
             session.update(|binding, now| binding.session.close(now));
         }
@@ -514,7 +518,7 @@ impl SessionGuard {
             table.next += 1;
             table.all.insert(table.next, Arc::downgrade(session));
             self.number = Some(table.next);
-            table.closing
+            self.sessions.is_closing.load(Ordering::Relaxed)
         });
         if closing {
             // The server was closed in the meantime, so this session is closed like the others.

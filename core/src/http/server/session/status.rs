@@ -45,6 +45,15 @@ impl Session {
         self.queued + self.conn.pending_bytes() + waiting
     }
 
+    /// Returns the bytes of the messages that are kept for replay.
+    #[must_use]
+    pub fn replay_bytes(&self) -> usize {
+        match &self.kind {
+            SessionKind::Streams { streams, .. } => streams.replay.usage().1,
+            SessionKind::Modern { .. } | SessionKind::Old { .. } => 0,
+        }
+    }
+
     /// Returns about how many bytes of the params of `initialize` the session stores.
     #[must_use]
     pub const fn described_bytes(&self) -> usize {
