@@ -1,6 +1,6 @@
 //! One HTTP request and its response.
 
-use alloc::vec::Vec;
+use alloc::{boxed::Box, vec::Vec};
 
 use http::{HeaderValue, Response, header, response::Parts};
 
@@ -102,6 +102,18 @@ impl Exchange {
             behind: None,
             read_in: 0,
         }
+    }
+
+    /// Creates an exchange in the memory of an earlier one, if there is such memory.
+    pub(super) fn in_memory(
+        memory: Option<Box<Self>>,
+        until: Timestamp,
+        authorized_until: Option<Timestamp>,
+    ) -> Box<Self> {
+        let new = Self::new(until, authorized_until);
+        let Some(mut exchange) = memory else { return Box::new(new) };
+        *exchange = new;
+        exchange
     }
 
     /// Sets a whole response.

@@ -193,9 +193,11 @@ impl Request {
         let settings = &self.config.settings.limits;
         let (depth, most) = (settings.json_depth, settings.batch_members);
         let single = if matches!(self.target, Target::OldMessage(_)) { self.message() } else { None };
-        let text = wire::text(&self.body).unwrap_or_default();
+        let is_batch = self.kind == BodyKind::Batch;
+        // The text of another body is not validated once more: it may be long.
+        let text = if is_batch { wire::text(&self.body).unwrap_or_default() } else { "" };
         let members = move || ArrayIter::new(text, depth);
-        let is_batch = self.kind == BodyKind::Batch && members().take(most.saturating_add(1)).count() <= most;
+        let is_batch = is_batch && members().take(most.saturating_add(1)).count() <= most;
         let batch = is_batch.then(members).into_iter().flatten();
         let members = batch.filter_map(move |member| Message::parse(member, depth).ok());
         single.into_iter().chain(members).filter_map(|message| match message {

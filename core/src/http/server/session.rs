@@ -1,6 +1,7 @@
 //! The session: a connection and the HTTP exchanges that carry its messages.
 
 mod authorization;
+mod deadlines;
 mod idle;
 mod scopes;
 mod status;
@@ -13,7 +14,7 @@ use super::{
     EndpointOptions, ExchangeId, Output, Request,
     admission::Queue,
     clients::{Client, Load},
-    exchange::{Exchange, Form},
+    exchange::Exchange,
     remote_streams::RemoteStreams,
     streams::Streams,
     target::Target,
@@ -52,6 +53,8 @@ pub struct Session {
     pub(super) events: VecDeque<Event<'static>>,
     /// The exchanges, by their [ids](ExchangeId).
     pub(super) exchanges: SeqMap<Box<Exchange>>,
+    /// The memory of an exchange that is over, for the next one.
+    spare: Option<Box<Exchange>>,
     next_exchange: u64,
     ready: VecDeque<ExchangeId>,
     /// Bytes that wait to be written, on all exchanges.
@@ -133,6 +136,7 @@ impl Session {
             clock: now,
             events: VecDeque::new(),
             exchanges: SeqMap::new(),
+            spare: None,
             next_exchange: 1,
             ready: VecDeque::new(),
             queued: 0,
@@ -271,7 +275,8 @@ impl Session {
         let id = ExchangeId(self.next_exchange);
         self.next_exchange += 1;
         let until = self.clock + self.options.limits.stream_after;
-        self.exchanges.insert(id.0, Box::new(Exchange::new(until, request.authorized_until())));
+        let exchange = Exchange::in_memory(self.spare.take(), until, request.authorized_until());
+        self.exchanges.insert(id.0, exchange);
         if waits {
             self.wait_for_room(id, request);
             self.pump();
@@ -463,7 +468,7 @@ impl Session {
             Output::Head(_) => {}
             Output::Data(_) => self.weigh(before, after),
             Output::End | Output::Abort => {
-                self.remove(id);
+                self.spare = self.remove(id);
                 self.pump();
             }
         }
@@ -555,36 +560,6 @@ impl Session {
             streams.detach(stream, id);
         }
         Some(exchange)
-    }
-
-    /// Schedules a deadline of an exchange.
-    pub(super) fn add_deadline(&mut self, deadline: Deadline) {
-        if self.next.is_none_or(|next| deadline.at < next.at) {
-            self.next = Some(deadline);
-        }
-    }
-
-    /// Handles deadlines of exchanges that have passed.
-    fn visit(&mut self, now: Timestamp) {
-        self.next = None;
-        let ids: Vec<_> = self.exchanges.iter().map(|(id, _)| ExchangeId(id)).collect();
-        for id in ids {
-            let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
-            match exchange.form {
-                Form::Open { until } if until <= now => {
-                    if let Some(stream) = exchange.stream {
-                        self.open_stream(id, stream);
-                    }
-                }
-                Form::Stream if exchange.quiet.is_some_and(|at| at <= now) => {
-                    let bytes = exchange.comment();
-                    self.wrote(id, bytes);
-                }
-                _ => {}
-            }
-            let deadline = self.exchanges.get(id.0).and_then(|exchange| exchange.deadline());
-            deadline.into_iter().for_each(|deadline| self.add_deadline(deadline));
-        }
     }
 
     /// Records that an exchange has something to write.

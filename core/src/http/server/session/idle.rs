@@ -50,6 +50,7 @@ impl Session {
     fn cool(&mut self) {
         if self.exchanges.is_empty() {
             self.exchanges = SeqMap::new();
+            self.spare = None;
             self.ready = VecDeque::new();
             self.frame = Vec::new();
             self.conn.shrink();
