@@ -75,6 +75,7 @@ mod memory_limit;
 mod net;
 mod peer_addr;
 mod protection;
+mod refusals;
 mod replication;
 #[cfg(feature = "auth")]
 mod resource_server;

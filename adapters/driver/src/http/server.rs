@@ -4,7 +4,6 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
-    io,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
@@ -12,7 +11,7 @@ use std::{
     task::{Context, Waker},
 };
 
-use http::{HeaderValue, StatusCode, header, request::Parts};
+use http::request::Parts;
 use mcp_proto::{
     connection::{Event, ServerRole},
     http::{
@@ -28,6 +27,7 @@ use crate::http::{
     client_shares::{ClientUsage, Shares, holder},
     peer_addr::PeerAddr,
     protection::Protection,
+    refusals::{busy, not_stored, unavailable},
     replication::{ReplicationIo, SessionReplication},
     response_stream::ResponseStream,
     session::{HttpSession, SharedSession},
@@ -189,7 +189,8 @@ impl<R: Runtime> HttpServer<R> {
     /// The response, if there is no such session or the store fails.
     pub async fn admit(&self, reader: &RequestReader, peer: Option<PeerAddr>) -> Result<(), Box<HttpResponse>> {
         let (Some(replication), Some(id)) = (&self.0.replication, reader.session()) else { return Ok(()) };
-        self.0.admit(replication, id, (reader, peer)).await
+        // Boxed for the same reason as in `handle`.
+        Box::pin(self.0.admit(replication, id, (reader, peer))).await
     }
 
     /// Routes a request to its session, calls `routed`, and waits for the head of the response. Clients without
@@ -209,11 +210,14 @@ impl<R: Runtime> HttpServer<R> {
         request.drop_body();
         let head = response.head().await;
         if let Some(replication) = &self.0.replication {
-            let stored = match request.ends() {
-                Some(id) => replication.store.sessions.end(id.as_str()).await,
-                None => replication.store_changes(&response.session, request.principal().map(|it| &**it)).await,
-            };
-            if let Err(error) = stored {
+            // Boxed, since its state is large: without a store, nothing of that size is moved for a request.
+            let stored = Box::pin(async {
+                match request.ends() {
+                    Some(id) => replication.store.sessions.end(id.as_str()).await,
+                    None => replication.store_changes(&response.session, request.principal().map(|it| &**it)).await,
+                }
+            });
+            if let Err(error) = stored.await {
                 self.0.discard_session(&response.session);
                 return Err(not_stored(&error));
             }
@@ -538,43 +542,6 @@ impl Drop for SessionGuard {
             self.sessions.table.update(|table| table.all.remove(&number));
         }
     }
-}
-
-/// Creates a 503 response, for a server that is closing or a store or random source that fails.
-fn unavailable() -> Box<HttpResponse> {
-    let mut response = HttpResponse::new(Vec::new());
-    *response.status_mut() = StatusCode::SERVICE_UNAVAILABLE;
-    response.headers_mut().insert(header::CONTENT_LENGTH, HeaderValue::from_static("0"));
-    Box::new(response)
-}
-
-/// Creates a 503 response for a client that has too much unread output and may retry later.
-fn busy() -> Box<HttpResponse> {
-    again_later("This client has too much unread")
-}
-
-fn again_later(why: &str) -> Box<HttpResponse> {
-    let mut response = refusal(StatusCode::SERVICE_UNAVAILABLE, why);
-    response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from_static("1"));
-    response
-}
-
-/// Creates the response to a request whose changes could not be written to the store.
-fn not_stored(error: &io::Error) -> Box<HttpResponse> {
-    match error.kind() {
-        io::ErrorKind::FileTooLarge => refusal(StatusCode::PAYLOAD_TOO_LARGE, "The client information is too large"),
-        io::ErrorKind::QuotaExceeded => again_later("There is no room for another session"),
-        _ => unavailable(),
-    }
-}
-
-/// Creates an error response that names no request.
-fn refusal(status: StatusCode, why: &str) -> Box<HttpResponse> {
-    let error = format!(r#"{{"jsonrpc":"2.0","id":null,"error":{{"code":-32600,"message":"{why}"}}}}"#);
-    let mut response = HttpResponse::new(error.into());
-    *response.status_mut() = status;
-    response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static("application/json"));
-    Box::new(response)
 }
 
 impl<R: Runtime> Drop for Inner<R> {
