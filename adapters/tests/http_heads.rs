@@ -13,6 +13,7 @@ use std::{
 
 use http::{HeaderValue, Request, header};
 use http_body_util::{BodyExt, Full};
+use mcp_driver::http::PeerAddr;
 use mcp_proto::protocol::{ProtocolVersion, VersionSet};
 use mcp_service::{Context, Host, Service, Tool};
 
@@ -38,7 +39,12 @@ fn service() -> Service {
         let [number, secret, cookie] = ["x-number", "authorization", "cookie"].map(|name| head.header(name));
         format!("{} {tenant} {} {}", number.unwrap_or("-"), secret.unwrap_or("-"), cookie.unwrap_or("-"))
     });
-    Service::builder("heads", "1").tool(tool).build().expect("a good service")
+    let peer = Tool::new_async("peer", async |context: Context| {
+        let head = context.info().extension::<RequestHead>();
+        let peer = head.and_then(|head| head.extensions.get::<PeerAddr>());
+        peer.map_or_else(|| "unknown".to_owned(), |peer| peer.0.to_string())
+    });
+    Service::builder("heads", "1").tool(tool).tool(peer).build().expect("a good service")
 }
 
 async fn within<T>(future: impl Future<Output = T>) -> T {
@@ -88,7 +94,11 @@ fn host(version: ProtocolVersion) -> Host {
 }
 
 async fn call(client: &Client) -> String {
-    let result = within(client.call_tool("head", ()).expect("it is sent")).await.expect("a result");
+    call_tool(client, "head").await
+}
+
+async fn call_tool(client: &Client, name: &str) -> String {
+    let result = within(client.call_tool(name, ()).expect("it is sent")).await.expect("a result");
     result.content[0].as_text().expect("a text").to_owned()
 }
 
@@ -151,6 +161,7 @@ fn listeners_expose_heads() {
             let connector = Connector::with_client_options(address);
             let client = within(connector.connect(&host(version))).await.expect("it serves");
             assert_eq!(call(&client).await, "7 - - -", "{version}");
+            assert_eq!(call_tool(&client, "peer").await, "127.0.0.1", "{version}");
             client.close().await;
         }
         stop();
