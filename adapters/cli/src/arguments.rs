@@ -89,7 +89,7 @@ pub(crate) fn typed(name: &str, value: &str, schema: &Value) -> Result<Value, Fa
     if kinds.contains(&"string") {
         return Ok(value.into());
     }
-    let wrong = || Failed::usage(format!("the argument `{name}` is no {}", kinds.join(" or ")));
+    let wrong = || Failed::usage(format!("the argument `{name}` is not of the type {}", kinds.join(" or ")));
     let parsed: Value = serde_json::from_str(value).map_err(|_| wrong())?;
     let fits = kinds.iter().any(|kind| match *kind {
         "integer" => parsed.is_i64() || parsed.is_u64() || parsed.as_f64().is_some_and(|it| it.fract() == 0.0),
@@ -135,10 +135,10 @@ mod tests {
     #[test]
     fn wrong_arguments_are_refused() {
         for (arguments, why) in [
-            (&["count=x"][..], "the argument `count` is no integer"),
-            (&["count=1.5"], "the argument `count` is no integer"),
-            (&["maybe=true"], "the argument `maybe` is no integer or null"),
-            (&["yes=1"], "the argument `yes` is no boolean"),
+            (&["count=x"][..], "the argument `count` is not of the type integer"),
+            (&["count=1.5"], "the argument `count` is not of the type integer"),
+            (&["maybe=true"], "the argument `maybe` is not of the type integer or null"),
+            (&["yes=1"], "the argument `yes` is not of the type boolean"),
             (&["text"], "`text` is not `name=value`"),
             (&["text=1", "text=2"], "the argument `text` is there twice"),
             (&["{"], "the arguments are no JSON"),

@@ -290,8 +290,8 @@ mod tests {
     fn wrong_values_are_shown_at_their_field() {
         for (field, text, error) in [
             ("count", "", "`count` is missing"),
-            ("count", "1.5", "`count` is of the type integer"),
-            ("list", "{}", "`list` is of the type array"),
+            ("count", "1.5", "the argument `count` is not of the type integer"),
+            ("list", "{}", "the argument `list` is not of the type array"),
             ("any", "{", "`any` is no JSON"),
         ] {
             let mut form = Form::of_schema(&schema(), BUTTONS);

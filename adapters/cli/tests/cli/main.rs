@@ -277,7 +277,7 @@ fn failures_have_exit_codes(mcp: &Mcp) {
     let (code, _, error) = mcp(&["call", "{}", "no such tool"]);
     assert!(code == 4 && error.contains("Unknown tool"), "{code} {error}");
     let (code, _, error) = mcp(&["call", "{}", "echo", "times=x"]);
-    assert!(code == 2 && error.contains("the argument `times` is no integer"), "{code} {error}");
+    assert!(code == 2 && error.contains("the argument `times` is not of the type integer"), "{code} {error}");
     let (code, _, error) = mcp(&["read", "{}", "shop://none"]);
     assert!(code == 4 && error.contains("Resource not found"), "{code} {error}");
     let (code, _, error) = mcp(&["list", "/no/such/program"]);
@@ -351,8 +351,8 @@ fn wrong_usage() {
             "Cargo.toml has no servers: the file is not JSON",
         ),
         (&["call", "{}", "echo", "@/no/such/file"], "/no/such/file cannot be read"),
-        (&["call", "{}", "echo", "message=a", "times=x"], "the argument `times` is no integer"),
-        (&["call", "{}", "echo", "message=a", "times=1.5"], "the argument `times` is no integer"),
+        (&["call", "{}", "echo", "message=a", "times=x"], "the argument `times` is not of the type integer"),
+        (&["call", "{}", "echo", "message=a", "times=1.5"], "the argument `times` is not of the type integer"),
     ];
     for (arguments, why) in rows {
         let (code, out, error) = mcp(arguments);
