@@ -110,7 +110,8 @@ pub(super) async fn exchange<N: ConnectRuntime>(
             response.chunk(data)?;
         }
     }
-    // The caller has not reported the end of the response yet, so a request that this end causes can use the connection.
+    // The caller has not reported the end of the response yet, so a request that this end causes can use the
+    // connection.
     pool.keep(connection);
     Ok(())
 }

@@ -19,8 +19,8 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// How many idle connections are kept.
 const MAX_IDLE: usize = 128;
 
-/// How long a connection is kept after the end of the response while the server has not read the whole request. A server
-/// that responds early may still read the rest, which then is not lost.
+/// How long a connection is kept after the end of the response while the server has not read the whole request. A
+/// server that responds early may still read the rest, which then is not lost.
 pub(super) const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The scheme, host and port of a server.

@@ -14,8 +14,8 @@ use hyper::rt::{Read, ReadBufCursor, Write};
 
 /// A stream that records whether a write is pending.
 ///
-/// hyper writes as long as the stream accepts bytes. So while a connection is not polled, a write is pending if and only
-/// if hyper has bytes that are not written.
+/// hyper writes as long as the stream accepts bytes. So while a connection is not polled, a write is pending if and
+/// only if hyper has bytes that are not written.
 pub(super) struct TrackedStream<S> {
     stream: S,
     pending: PendingWrite,
