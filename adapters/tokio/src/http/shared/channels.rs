@@ -144,12 +144,12 @@ mod tests {
         let start = |number: usize| Waiting::new(&channels, format!("stream {number}"));
         let mut waiting: Vec<_> = (0..followers).map(start).collect();
         let mut ended = 0;
-        for number in 0..followers {
-            channels.handle_push(&push(PushKind::Subscribe, &waiting[number].name));
-            assert!(waiting[number].is_done());
-            ended += waiting[number].wake_ups();
-            assert!(channels.leave(&waiting[number].name));
-            waiting[number] = start(number);
+        for (number, follower) in waiting.iter_mut().enumerate() {
+            channels.handle_push(&push(PushKind::Subscribe, &follower.name));
+            assert!(follower.is_done());
+            ended += follower.wake_ups();
+            assert!(channels.leave(&follower.name));
+            *follower = start(number);
             channels.handle_push(&push(PushKind::Message, "a stream that is not followed"));
         }
         ended + waiting.iter().map(Waiting::wake_ups).sum::<usize>()
