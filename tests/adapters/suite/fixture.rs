@@ -19,7 +19,7 @@ use serde::Deserialize;
 use crate::{
     LONG,
     adapter::{Adapter, Client},
-    http_load, load,
+    early_responses, http_load, load,
 };
 
 /// The argument that starts this program as a fixture.
@@ -36,6 +36,7 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
         "crowd" => run_to_end(load::crowd::<A>),
         "leftovers" => run_to_end(load::leftovers::<A>),
         "http_load" => run_to_end(http_load::leftovers::<A>),
+        "early_responses" => run_to_end(early_responses::leftovers::<A>),
         role => panic!("no such role: {role}"),
     }
 }

@@ -75,6 +75,11 @@ impl Resources {
         }
     }
 
+    /// Adds descriptors that the test itself holds.
+    pub(crate) const fn with_descriptors(self, count: usize) -> Self {
+        Self { descriptors: self.descriptors + count, ..self }
+    }
+
     /// Waits until no more resources are left than these. A finished thread may still be exiting. It may also have been
     /// counted before, so less is fine.
     pub(crate) fn expect<A: Adapter>(self) {

@@ -6,6 +6,7 @@ mod calls;
 mod children;
 mod completeness;
 mod dialects;
+mod early_responses;
 mod eras;
 mod fixture;
 mod flood;

@@ -9,8 +9,8 @@ use std::{
 use libtest_mimic::Trial;
 
 use crate::{
-    LONG, adapter::Adapter, calls, children, eras, flood, flood_http, handlers, hostile_peers, http_load, load,
-    pitfalls, public_api, shutdown, stdio, transports,
+    LONG, adapter::Adapter, calls, children, early_responses, eras, flood, flood_http, handlers, hostile_peers,
+    http_load, load, pitfalls, public_api, shutdown, stdio, transports,
 };
 
 /// A scenario, which runs on every adapter. It fails by panicking.
@@ -50,6 +50,7 @@ pub(crate) fn all<A: Adapter>() -> Vec<Scenario> {
         stdio::scenarios::<A>(),
         transports::scenarios::<A>(),
         http_load::scenarios::<A>(),
+        early_responses::scenarios::<A>(),
     ]
     .into_iter()
     .flatten()

@@ -35,7 +35,7 @@ pub(crate) struct Child {
 
 impl Child {
     /// Starts a program with its standard input and output as the transport. When the transport is closed, the process
-    /// is [shut down](Self::shut_down).
+    /// is shut down. When the transport is dropped before that, the process and its group are killed.
     ///
     /// # Errors
     /// If the program cannot be started, or the runtime cannot use its pipes.
@@ -47,21 +47,22 @@ impl Child {
             output_end.wait();
             process.ended(status);
         };
-        let waiting = runtime.wait_for_child(started, ended).inspect_err(|_| child.kill())?;
-        let pipes = || {
+        let guard = KillOnDrop(child.clone());
+        let waiting = ExitWait::<R>(runtime.wait_for_child(started, ended)?);
+        let pipes = || -> io::Result<_> {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
             let stderr = stderr.map(R::pipe_reader).transpose()?;
             let (stdin, stdout) = (stdin.ok_or_else(missing)?, stdout.ok_or_else(missing)?);
             Ok((R::pipe_writer(stdin)?, R::pipe_reader(stdout)?, stderr))
         };
-        let (stdin, stdout, stderr) = pipes().inspect_err(|_: &io::Error| child.kill())?;
+        let (stdin, stdout, stderr) = pipes()?;
         let listening = stderr.map(|stderr| {
             let (child, command) = (child.clone(), command.clone());
             runtime.spawn(async move { child.read_stderr(&command, stderr).await })
         });
-        let (end, on) = (child.clone(), runtime.clone());
+        let on = runtime.clone();
         let shut_down = async move {
-            end.shut_down(on).await;
+            guard.shut_down(on).await;
             drop((listening, waiting));
         };
         let transport = Transport::new(child.output(stdout, runtime), stdin);
@@ -101,10 +102,26 @@ impl Child {
         }
     }
 
+    /// Returns the exit of the process, if it has ended.
+    pub(crate) fn exit(&self) -> Option<Exit> {
+        self.process.exit()
+    }
+
+    /// Kills the whole group at once, unless it has ended: the system may have reused its id for another group.
+    pub(crate) fn kill(&self) {
+        if !self.process.is_group_gone() {
+            self.group.kill();
+        }
+    }
+}
+
+/// A guard that kills the group of a process on drop, unless the group has ended.
+struct KillOnDrop(Child);
+
+impl KillOnDrop {
     /// Ends the process and its group, after its standard input was closed. Dropping the future kills them.
     async fn shut_down<R: Runtime>(self, runtime: R) {
-        let guard = KillOnDrop(self);
-        let Self { process, group } = &guard.0;
+        let Child { process, group } = &self.0;
         let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
@@ -122,26 +139,23 @@ impl Child {
         // The wait is bounded, because a process that has left the group can keep standard error open.
         timeout(&runtime, STDERR_GRACE, process.until_stderr_ended()).await;
     }
-
-    /// Returns the exit of the process, if it has ended.
-    pub(crate) fn exit(&self) -> Option<Exit> {
-        self.process.exit()
-    }
-
-    /// Kills the whole group at once, unless it has ended: the system may have reused its id for another group.
-    pub(crate) fn kill(&self) {
-        if !self.process.is_group_gone() {
-            self.group.kill();
-        }
-    }
 }
-
-/// A guard that kills the group of a process on drop, unless the group has ended.
-struct KillOnDrop(Child);
 
 impl Drop for KillOnDrop {
     fn drop(&mut self) {
         self.0.kill();
+    }
+}
+
+/// The wait for the exit of a process. It continues after it is dropped: otherwise a process that has ended would stay
+/// in the table of the system as long as this process runs.
+struct ExitWait<R: Runtime>(Option<R::Task>);
+
+impl<R: Runtime> Drop for ExitWait<R> {
+    fn drop(&mut self) {
+        if let Some(task) = self.0.take() {
+            R::detach(task);
+        }
     }
 }
 

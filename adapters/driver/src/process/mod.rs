@@ -5,6 +5,8 @@ pub(crate) mod child;
 #[cfg(all(feature = "http", not(feature = "os")))]
 #[path = "no_child.rs"]
 pub(crate) mod child;
+#[cfg(all(test, feature = "os", unix))]
+mod child_tests;
 pub(crate) mod command;
 pub(crate) mod restart;
 #[cfg(feature = "signals")]

@@ -17,6 +17,7 @@ use crate::http::net::{
     net_runtime::ConnectRuntime,
     pool::{Origin, PooledConnection},
     proxy::Proxy,
+    tracked_stream::TrackedStream,
 };
 use crate::runtime::timeout;
 #[cfg(feature = "tls")]
@@ -118,6 +119,7 @@ async fn handshake<N: ConnectRuntime>(
     origin: &Origin,
     stream: impl Read + Write + Send + Unpin + 'static,
 ) -> Result<PooledConnection, String> {
+    let (stream, pending_write) = TrackedStream::new(stream);
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| error_chain(&error))?;
-    Ok(PooledConnection::new(runtime, origin.clone(), sender, connection))
+    Ok(PooledConnection::new(runtime, origin.clone(), sender, connection, pending_write))
 }

@@ -14,7 +14,7 @@ use crate::http::net::{
     connect::ConnectPath,
     error::error_chain,
     net_runtime::ConnectRuntime,
-    pool::{Origin, Pool, PooledConnection},
+    pool::{Origin, Pool},
     proxy::Proxy,
 };
 use crate::http::{
@@ -110,25 +110,10 @@ pub(super) async fn exchange<N: ConnectRuntime>(
             response.chunk(data)?;
         }
     }
-    keep(&runtime, pool, connection);
+    // The caller has not reported the end of the response yet, so a request that this end causes can use the
+    // connection.
+    pool.keep(connection);
     Ok(())
-}
-
-/// Returns a connection to the pool. The caller has not reported the end of the response yet, so a request that this
-/// end causes can use the connection.
-fn keep<N: ConnectRuntime>(runtime: &N, pool: &Arc<Pool>, mut connection: PooledConnection) {
-    if connection.sender.is_ready() {
-        return pool.keep(connection);
-    }
-    // The connection becomes ready shortly, or closes.
-    let pool = Arc::downgrade(pool);
-    N::detach(runtime.spawn(async move {
-        if connection.sender.ready().await.is_ok()
-            && let Some(pool) = pool.upgrade()
-        {
-            pool.keep(connection);
-        }
-    }));
 }
 
 /// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards the

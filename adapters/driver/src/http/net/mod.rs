@@ -15,6 +15,7 @@ mod pool;
 mod proxy;
 #[cfg(feature = "tls")]
 mod tls;
+mod tracked_stream;
 
 #[cfg(feature = "auth")]
 pub use auth_transport::NetTransport;

@@ -4,13 +4,13 @@ use std::{
     future::{Future, poll_fn},
     pin::pin,
     sync::{Arc, Mutex},
-    task::Poll,
+    task::{Context, Poll, Waker},
     time::{Duration, Instant},
 };
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::http::net::net_runtime::ConnectRuntime;
+use crate::http::net::{net_runtime::ConnectRuntime, tracked_stream::PendingWrite};
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long an idle connection is kept.
@@ -18,6 +18,10 @@ const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many idle connections are kept.
 const MAX_IDLE: usize = 128;
+
+/// How long a connection is kept after the end of the response while the server has not read the whole request. A
+/// server that responds early may still read the rest, which then is not lost.
+pub(super) const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// The scheme, host and port of a server.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -30,12 +34,33 @@ pub(super) struct Origin {
 /// A connection that carries one request at a time. Dropping it closes the connection.
 pub(super) struct PooledConnection {
     pub(super) origin: Origin,
+    // Dropped before `usage`: hyper then shuts the connection down when its task polls it for the last time.
     pub(super) sender: SendRequest<Body>,
-    idle: Arc<Idle>,
+    usage: UsageGuard,
+    pending_write: PendingWrite,
 }
 
-/// The time since which a connection is idle.
-type Idle = Mutex<Option<Instant>>;
+/// How a connection is used, for the task that drives it.
+#[derive(Default)]
+struct Usage {
+    phase: Phase,
+    /// The task of the connection.
+    task: Option<Waker>,
+}
+
+#[derive(Clone, Copy, Default)]
+enum Phase {
+    #[default]
+    InUse,
+    Idle {
+        since: Instant,
+    },
+    Dropped,
+}
+
+/// Sets the phase of a connection, and [`Phase::Dropped`] when it is dropped.
+#[derive(Default)]
+struct UsageGuard(Arc<Mutex<Usage>>);
 
 /// Idle connections, the most recently used last. Dropping the pool closes them.
 #[derive(Default)]
@@ -47,17 +72,27 @@ impl Pool {
         let mut connections = lock(&self.0);
         connections.retain(|connection| !connection.sender.is_closed());
         let index =
-            connections.iter().rposition(|connection| connection.origin == *origin && connection.sender.is_ready())?;
+            connections.iter().rposition(|connection| connection.origin == *origin && connection.is_available())?;
         let connection = connections.remove(index);
-        *lock(&connection.idle) = None;
+        connection.usage.set(Phase::InUse);
         Some(connection)
     }
 
-    /// Adds an idle connection, and closes the least recently used one if there are too many.
+    /// Adds a connection whose response has ended. If there are too many, closes the least recently used one.
+    ///
+    /// The connection is usually available shortly after. If the server has not read the whole request, it is available
+    /// once that is written, and closed after [`UNREAD_TIMEOUT`].
     pub(super) fn keep(&self, connection: PooledConnection) {
-        *lock(&connection.idle) = Some(Instant::now());
+        connection.usage.set(Phase::Idle { since: Instant::now() });
+        if connection.pending_write.is_pending() {
+            // The task waits with another timeout.
+            connection.usage.wake();
+        }
         let mut connections = lock(&self.0);
         connections.push(connection);
+        if connections.len() > MAX_IDLE {
+            connections.retain(|connection| !connection.sender.is_closed());
+        }
         let oldest = (connections.len() > MAX_IDLE).then(|| connections.remove(0));
         drop(connections);
         drop(oldest);
@@ -65,37 +100,86 @@ impl Pool {
 }
 
 impl PooledConnection {
-    /// Creates a connection. A task of its own drives it until it has ended or was idle for too long.
+    /// Creates a connection. A task of its own drives it until it has ended, was dropped, or was idle for too long.
     pub(super) fn new<N: ConnectRuntime>(
         runtime: &N,
         origin: Origin,
         sender: SendRequest<Body>,
         connection: impl Future + Send + 'static,
+        pending_write: PendingWrite,
     ) -> Self {
-        let idle = Arc::<Idle>::default();
-        N::detach(runtime.spawn(drive(connection, idle.clone(), runtime.timer())));
-        Self { origin, sender, idle }
+        let usage = UsageGuard::default();
+        let driven = drive(connection, usage.0.clone(), pending_write.clone(), runtime.timer());
+        N::detach(runtime.spawn(driven));
+        Self { origin, sender, usage, pending_write }
+    }
+
+    /// Returns whether a request on this connection would be written at once.
+    fn is_available(&self) -> bool {
+        // Without vectored writes, hyper takes a request although the one before is not written yet.
+        self.sender.is_ready() && !self.pending_write.is_pending()
     }
 }
 
-/// Polls a connection until it has ended, or was idle for [`IDLE_TIMEOUT`].
-async fn drive(connection: impl Future, idle: Arc<Idle>, mut timer: impl Timer) {
+impl Usage {
+    /// Returns the phase, and registers the task of the connection for [`UsageGuard::wake`].
+    fn register(&mut self, cx: &Context<'_>) -> Phase {
+        if !self.task.as_ref().is_some_and(|task| task.will_wake(cx.waker())) {
+            self.task = Some(cx.waker().clone());
+        }
+        self.phase
+    }
+}
+
+impl UsageGuard {
+    fn set(&self, phase: Phase) {
+        lock(&self.0).phase = phase;
+    }
+
+    /// Wakes the task of the connection.
+    fn wake(&self) {
+        let task = lock(&self.0).task.clone();
+        if let Some(task) = task {
+            task.wake();
+        }
+    }
+}
+
+impl Drop for UsageGuard {
+    fn drop(&mut self) {
+        self.set(Phase::Dropped);
+        // hyper wakes the task only if it waits for requests. It does not while it writes one.
+        self.wake();
+    }
+}
+
+/// Polls a connection until it has ended, was dropped, or was idle for too long.
+async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write: PendingWrite, mut timer: impl Timer) {
     let mut connection = pin!(connection);
     poll_fn(|cx| {
-        if connection.as_mut().poll(cx).is_ready() {
+        let is_dropped = matches!(lock(&usage).register(cx), Phase::Dropped);
+        // The last poll shuts the connection down, as far as that is possible without waiting.
+        if connection.as_mut().poll(cx).is_ready() || is_dropped {
             return Poll::Ready(());
         }
         loop {
-            let since = *lock(&idle);
-            // A connection in use is checked again after the same time.
-            let until = since.unwrap_or_else(Instant::now) + IDLE_TIMEOUT;
+            let phase = lock(&usage).phase;
+            let until = match phase {
+                Phase::Idle { since } if pending_write.is_pending() => since + UNREAD_TIMEOUT,
+                Phase::Idle { since } => since + IDLE_TIMEOUT,
+                // A connection in use is checked again after the same time.
+                Phase::InUse | Phase::Dropped => Instant::now() + IDLE_TIMEOUT,
+            };
             if timer.poll_until(until, cx).is_pending() {
                 return Poll::Pending;
             }
-            if since.is_some() {
+            if matches!(phase, Phase::Idle { .. }) {
                 return Poll::Ready(());
             }
         }
     })
     .await;
+    // The connection may stay in the pool for a while, and would keep the memory of this task.
+    let task = lock(&usage).task.take();
+    drop(task);
 }

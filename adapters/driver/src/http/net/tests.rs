@@ -9,7 +9,7 @@ use std::{
     pin::{Pin, pin},
     sync::{Arc, Mutex},
     task::{Context, Poll, Waker},
-    time::Instant,
+    time::{Duration, Instant},
 };
 
 use http::{Request, StatusCode, response::Parts};
@@ -23,7 +23,7 @@ use super::{
     http1::{ResponseSink, exchange},
     listener::Listener,
     net_runtime::{ConnectRuntime, NetRuntime},
-    pool::Pool,
+    pool::{Pool, UNREAD_TIMEOUT},
 };
 use crate::{
     http::{body::Body, server::HttpServer},
@@ -41,12 +41,18 @@ struct Net {
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// Whether timers fire early.
     fires: bool,
+    /// How much later it is for timers than for the clock.
+    passed: Duration,
     /// How often a task has waited for a time.
     waits: usize,
     /// The servers of the connections that were opened.
     servers: Vec<Arc<Mutex<Server>>>,
     /// Whether servers close new connections.
     refuses: bool,
+    /// The most bytes that servers of new connections read.
+    window: Option<usize>,
+    /// Whether new connections write several slices at once.
+    is_vectored: bool,
     /// The next results of `accept`: a connection, an error, or nothing for now. Then there are no more.
     accepts: VecDeque<Option<io::Result<()>>>,
 }
@@ -55,10 +61,13 @@ thread_local! {
     static NET: RefCell<Net> = RefCell::default();
 }
 
-/// A server that responds to one request.
+/// A server that responds to the head of one request.
 #[derive(Default)]
 struct Server {
     received: Vec<u8>,
+    /// The most bytes that it reads.
+    window: Option<usize>,
+    is_vectored: bool,
     has_responded: bool,
     is_closed: bool,
 }
@@ -91,7 +100,8 @@ impl Runtime for ByHand {
 impl Timer for ByHand {
     fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
         NET.with_borrow_mut(|net| net.waits += 1);
-        if NET.with_borrow(|net| net.fires) || at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+        let (fires, passed) = NET.with_borrow(|net| (net.fires, net.passed));
+        if fires || at <= Instant::now() + passed { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -103,7 +113,9 @@ impl ConnectRuntime for ByHand {
             if net.servers.len() == 10 {
                 return Err(io::ErrorKind::ConnectionRefused.into());
             }
-            let server = Arc::new(Mutex::new(Server { is_closed: net.refuses, ..Server::default() }));
+            let (window, is_vectored) = (net.window, net.is_vectored);
+            let server = Server { is_closed: net.refuses, window, is_vectored, ..Server::default() };
+            let server = Arc::new(Mutex::new(server));
             net.servers.push(server.clone());
             Ok(Stream(server))
         })
@@ -131,7 +143,7 @@ impl Read for Stream {
         if server.is_closed {
             return Poll::Ready(Ok(()));
         }
-        if server.has_responded || !server.received.ends_with(b"\r\n\r\n") {
+        if server.has_responded || !server.received.windows(4).any(|bytes| bytes == b"\r\n\r\n") {
             return Poll::Pending;
         }
         server.has_responded = true;
@@ -142,8 +154,18 @@ impl Read for Stream {
 
 impl Write for Stream {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        lock(&self.0).received.extend_from_slice(bytes);
+        let mut server = lock(&self.0);
+        let room = server.window.map_or(usize::MAX, |window| window - server.received.len());
+        if room == 0 {
+            return Poll::Pending;
+        }
+        let bytes = &bytes[..bytes.len().min(room)];
+        server.received.extend_from_slice(bytes);
         Poll::Ready(Ok(bytes.len()))
+    }
+
+    fn is_write_vectored(&self) -> bool {
+        lock(&self.0).is_vectored
     }
 
     fn poll_flush(self: Pin<&mut Self>, _: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -193,8 +215,17 @@ fn send(pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
     send_to("http://127.0.0.1:9/mcp", pool)
 }
 
+/// Sends a request whose body is larger than the windows of servers.
+fn send_large(pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
+    send_body("http://127.0.0.1:9/mcp", &[b'x'; 100_000], pool)
+}
+
 fn send_to(uri: &str, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
-    let mut request = Request::new(Body::shared(Arc::from([])));
+    send_body(uri, &[], pool)
+}
+
+fn send_body(uri: &str, body: &[u8], pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
+    let mut request = Request::new(Body::shared(Arc::from(body)));
     *request.uri_mut() = uri.parse().expect("an address");
     let mut statuses = Statuses::default();
     let sent = run(exchange::<ByHand>(&ConnectPath::default(), pool, request, &mut statuses));
@@ -247,6 +278,63 @@ fn a_new_connection_that_closes_fails_the_request() {
     let (sent, connections) = send(&Arc::default());
     assert!(sent.is_err());
     assert_eq!(connections, 1, "it is not tried again");
+}
+
+/// Opens a connection whose server responds to a large request of which it has read a part. Returns that server.
+fn respond_early(pool: &Arc<Pool>, is_vectored: bool) -> Arc<Mutex<Server>> {
+    NET.set(Net { window: Some(1000), is_vectored, ..Net::default() });
+    assert_eq!(send_large(pool), (Ok(StatusCode::OK), 1));
+    run_tasks();
+    NET.with_borrow(|net| net.servers[0].clone())
+}
+
+fn tasks() -> usize {
+    NET.with_borrow(|net| net.tasks.len())
+}
+
+#[test]
+fn a_request_that_is_not_read_closes_its_connection() {
+    for is_vectored in [false, true] {
+        let pool = Arc::default();
+        let server = respond_early(&pool, is_vectored);
+        assert_eq!(tasks(), 1, "the rest may still be read");
+        NET.with_borrow_mut(|net| net.passed = UNREAD_TIMEOUT);
+        run_tasks();
+        assert_eq!((tasks(), Arc::strong_count(&server)), (0, 2), "only the lists of the test have the server");
+        assert_eq!(lock(&server).received.len(), 1000);
+        assert_eq!(send(&pool).1, 2, "another connection is opened");
+    }
+}
+
+#[test]
+fn a_connection_is_not_reused_before_its_request_is_read() {
+    for is_vectored in [false, true] {
+        let pool = Arc::default();
+        let server = respond_early(&pool, is_vectored);
+        assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
+        lock(&server).window = None;
+        run_tasks();
+        assert!(lock(&server).received.len() > 100_000, "the rest is written");
+        NET.with_borrow_mut(|net| net.passed = UNREAD_TIMEOUT);
+        run_tasks();
+        assert_eq!(tasks(), 2, "both are idle");
+        // The second connection was used last, and its server does not respond twice.
+        lock(&NET.with_borrow(|net| net.servers[1].clone())).is_closed = true;
+        *lock(&server) = Server::default();
+        run_tasks();
+        assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
+    }
+}
+
+#[test]
+fn a_dropped_pool_closes_unread_requests_at_once() {
+    for is_vectored in [false, true] {
+        let pool = Arc::default();
+        respond_early(&pool, is_vectored);
+        drop(pool);
+        run_tasks();
+        assert_eq!(tasks(), 0);
+    }
 }
 
 fn service() -> Service {

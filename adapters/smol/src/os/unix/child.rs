@@ -13,8 +13,10 @@ pub(crate) async fn wait(mut started: process::Child) -> io::Result<ExitStatus> 
     #[cfg(target_os = "linux")]
     {
         use rustix::process::{Pid, PidfdFlags, pidfd_open};
-        if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK) {
-            Async::new_nonblocking(ended)?.readable().await?;
+        if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK)
+            && let Ok(ended) = Async::new_nonblocking(ended)
+        {
+            ended.readable().await?;
         }
     }
     blocking::unblock(move || started.wait()).await

@@ -1,23 +1,25 @@
 //! A store in Redis for sessions that several processes share.
 
+mod channels;
 mod process;
 mod tasks;
 
-use std::{collections::BTreeMap, fmt, future::Future, io, sync::Arc, time::Duration};
+use std::{fmt, future::Future, io, sync::Arc, time::Duration};
 
 use mcp_driver::{
-    Holder, Watched,
+    Holder,
     http::{EventStore, ReplayChunk, Retention, SessionRecord, SessionStore, StoreLimits, StoreUsage},
 };
 use mcp_service::Deferred;
 use redis::{
-    Client, PushInfo, PushKind, RedisError, Value,
+    Client, RedisError,
     aio::{ConnectionManager, ConnectionManagerConfig},
     cmd,
 };
 use tokio::{runtime::Handle, time::timeout};
 
 use self::{
+    channels::{Channels, Notifications, wait_for_more_than},
     process::{LEASE, Process},
     tasks::ChangedTasks,
 };
@@ -65,16 +67,6 @@ pub struct RedisStore {
     runtime: Handle,
 }
 
-/// The streams that this process follows, by their keys.
-type Channels = Watched<BTreeMap<String, ChannelState>>;
-
-#[derive(Debug, Default)]
-struct ChannelState {
-    followers: usize,
-    /// The number of announcements of new messages.
-    notifications: u64,
-}
-
 impl RedisStore {
     /// Connects to Redis, at an address such as `redis://127.0.0.1:6379/0`.
     ///
@@ -88,7 +80,7 @@ impl RedisStore {
         let pushed = channels.clone();
         let config = ConnectionManagerConfig::new()
             .set_push_sender(move |push| {
-                handle_push(&pushed, &push);
+                pushed.handle_push(&push);
                 Ok::<_, RedisError>(())
             })
             .set_automatic_resubscription()
@@ -325,68 +317,40 @@ impl EventStore for RedisStore {
 struct Follower {
     store: RedisStore,
     key: String,
+    notifications: Notifications,
 }
 
 impl Follower {
     async fn new(store: &RedisStore, key: String) -> io::Result<Self> {
-        store.channels.update(|channels| channels.entry(key.clone()).or_default().followers += 1);
-        let follower = Self { store: store.clone(), key };
+        let notifications = store.channels.follow(&key);
+        let follower = Self { store: store.clone(), key, notifications };
         follower.store.connection.clone().subscribe(&follower.key).await.map_err(lost)?;
         Ok(follower)
     }
 
     fn notifications(&self) -> u64 {
-        self.store.channels.read(|channels| channels.get(&self.key).map_or(0, |state| state.notifications))
+        self.notifications.read(|notifications| *notifications)
     }
 
     async fn wait_for_more_than(&self, notifications: u64) {
-        self.store
-            .channels
-            .wait_for(|channels| {
-                channels.get(&self.key).filter(|state| state.notifications > notifications).map(|_| ())
-            })
-            .await;
+        wait_for_more_than(&self.notifications, notifications).await;
     }
 }
 
 impl Drop for Follower {
     fn drop(&mut self) {
-        let is_last = self.store.channels.update(|channels| {
-            let Some(state) = channels.get_mut(&self.key) else { return false };
-            state.followers -= 1;
-            let is_last = state.followers == 0;
-            if is_last {
-                channels.remove(&self.key);
-            }
-            is_last
-        });
+        let is_last = self.store.channels.leave(&self.key);
         if let (true, Ok(runtime)) = (is_last, Handle::try_current()) {
             let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
             runtime.spawn(async move {
                 let mut connection = store.connection.clone();
                 let _ = connection.unsubscribe(&key).await;
                 // Another follower of the stream may have started in between.
-                if store.channels.read(|channels| channels.contains_key(&key)) {
+                if store.channels.is_followed(&key) {
                     let _ = connection.subscribe(&key).await;
                 }
             });
         }
-    }
-}
-
-/// Counts an announcement of Redis.
-fn handle_push(channels: &Channels, push: &PushInfo) {
-    match (&push.kind, push.data.first()) {
-        // Something may have been missed before a subscription has begun.
-        (PushKind::Message | PushKind::Subscribe, Some(Value::BulkString(channel))) => channels.update(|channels| {
-            let state = std::str::from_utf8(channel).ok().and_then(|channel| channels.get_mut(channel));
-            state.into_iter().for_each(|state| state.notifications += 1);
-        }),
-        // The subscriptions are made again, and something may have been missed.
-        (PushKind::Disconnection, _) => {
-            channels.update(|channels| channels.values_mut().for_each(|state| state.notifications += 1));
-        }
-        _ => {}
     }
 }
 

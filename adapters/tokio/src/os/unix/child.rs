@@ -6,6 +6,9 @@ use std::{
 };
 
 #[cfg(target_os = "linux")]
+use std::os::fd::OwnedFd;
+
+#[cfg(target_os = "linux")]
 use mcp_driver::Runtime;
 use mcp_driver::os::thread;
 #[cfg(target_os = "linux")]
@@ -25,15 +28,20 @@ pub(crate) fn wait(
     runtime: &Tokio,
 ) -> io::Result<Option<Task>> {
     #[cfg(target_os = "linux")]
-    if let Ok(ended) = pidfd_open(Pid::from_child(&started), PidfdFlags::NONBLOCK) {
-        #[allow(deprecated, reason = "what is watched owns its descriptor, and the other way to say so is unsafe")]
-        let ended = AsyncFd::with_interest(ended, Interest::READABLE)?;
+    if let Ok(descriptor) = descriptor(&started) {
         return Ok(Some(runtime.spawn(async move {
-            let ready = ended.readable().await;
+            let ready = descriptor.readable().await;
             exited(ready.and_then(|_| started.wait()).ok());
         })));
     }
     let _ = runtime;
     thread::spawn("mcp-child", move || exited(started.wait().ok()))?;
     Ok(None)
+}
+
+/// Returns a descriptor that is readable once the process has exited.
+#[cfg(target_os = "linux")]
+#[allow(deprecated, reason = "what is watched owns its descriptor, and the other way to say so is unsafe")]
+fn descriptor(started: &process::Child) -> io::Result<AsyncFd<OwnedFd>> {
+    AsyncFd::with_interest(pidfd_open(Pid::from_child(started), PidfdFlags::NONBLOCK)?, Interest::READABLE)
 }
