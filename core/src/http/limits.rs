@@ -73,6 +73,10 @@ pub struct Limits {
     /// exchange from which nothing was read for that time is ended, and its waiting bytes are dropped. Its stream
     /// continues as after a disconnection: the messages in the replay buffer are sent to a client that resumes it.
     /// Default 10 seconds.
+    ///
+    /// A session over HTTP+SSE and a request of 2026-07-28 have one stream, which cannot be resumed. For them the time
+    /// begins when a message waits because the stream has [`queued_bytes`](Self::queued_bytes). After it, the session
+    /// ends, or the request is cancelled, as if the client had disconnected.
     pub stalled: Duration,
     /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is dropped.
     pub waiting: usize,
