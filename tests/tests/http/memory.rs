@@ -265,6 +265,36 @@ fn small_in_flight_requests_are_bounded_by_memory() {
     assert!((150..250).contains(&requests), "{requests} requests with room for 256 KiB");
 }
 
+/// Returns a request of 2026-07-28 with a header of 60 KiB that repeats an argument.
+fn with_large_header(id: u64, method: &str, params: Value) -> Request<Vec<u8>> {
+    let mut request = modern(&json!(id), method, params);
+    let value = "x".repeat(60 * KIB).parse().expect("it is a header");
+    request.headers_mut().insert("mcp-param-x", value);
+    request
+}
+
+/// Headers of a tool call are kept until its arguments are checked. Other requests do not need them.
+#[test]
+fn counts_retained_mirrored_headers() {
+    let mut server = HttpServer::new(both_eras());
+    let subscription = json!({"notifications": {"toolsListChanged": true}});
+    let mut bytes = Vec::new();
+    for (method, params) in [("tools/call", json!({"name": "t"})), ("subscriptions/listen", subscription)] {
+        server.send(with_large_header(1, method, params));
+        bytes.push(server.last_session().view().usage().request_bytes);
+    }
+    assert!(bytes[0] >= 60 * KIB && (1..KIB).contains(&bytes[1]), "{bytes:?}");
+
+    let mut options = EndpointOptions::new(Policy::loopback());
+    options.limits.request_bytes = 256 * KIB;
+    let mut server = HttpServer::with(both_eras(), options);
+    for id in 0..10 {
+        server.send(with_large_header(id, "tools/call", json!({"name": "t"})));
+    }
+    let requests = server.take_requests().len();
+    assert!((1..=4).contains(&requests), "{requests} requests with headers of 60 KiB have room in 256 KiB");
+}
+
 /// Reports progress until the output of a request is full.
 fn fill(server: &mut HttpServer, request: (usize, ReplyKey)) {
     let full = (1..1000).any(|step| report(server, request, step, 256 * KIB).is_err());
