@@ -70,8 +70,8 @@ impl InputRound {
         self.answers.iter().any(|(_, answer)| !answer.is_ready())
     }
 
-    /// Sets `requestState` and `inputResponses` in the params of the next request to those of the latest result. Without
-    /// a result, the params keep what the application has written.
+    /// Sets `requestState` and `inputResponses` in the params of the next request to those of the latest result.
+    /// Without a result, the params keep what the application has written.
     pub(crate) fn add(&self, params: &mut Vec<u8>) {
         if !self.has_begun() {
             return;

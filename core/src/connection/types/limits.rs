@@ -28,8 +28,8 @@ pub struct Limits {
     /// 16,384: enough for a client that sends all its requests at once, small against the memory of their params.
     pub requests: usize,
     /// Bytes of the peer's requests in flight: as they arrived, and the decoded parts that are kept (2026-07-28: client
-    /// information, capabilities, subscriptions), and their [arrivals](crate::connection::Arrival): twice the principal,
-    /// the extension, and for `tools/call` the headers. Default 64 MiB: four of the largest messages.
+    /// information, capabilities, subscriptions), and their [arrivals](crate::connection::Arrival): twice the
+    /// principal, the extension, and for `tools/call` the headers. Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of this side are refused. The entry of a message in the
     /// queue counts too, so that many small messages take no more memory than a few large ones. A message that is
