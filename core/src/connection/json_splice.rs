@@ -33,6 +33,16 @@ pub(crate) fn set(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     }
 }
 
+/// Removes the member `name` of the object that begins at `start` and ends with `out`.
+pub(crate) fn remove(out: &mut Vec<u8>, start: usize, name: &str) {
+    while let Some(Member { start: begin, value, is_first }) = find_member(out, start, name) {
+        // The comma before a member goes with it, or the comma behind the first one.
+        let behind = out[value.end..].iter().take_while(|byte| matches!(byte, b' ' | b'\t' | b'\n' | b'\r' | b','));
+        let end = if is_first { value.end + behind.count() } else { value.end };
+        replace(out, begin..end, &[]);
+    }
+}
+
 /// Adds a member to the object that begins at `start` and ends with `out`, unless it has one of this name.
 pub(crate) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) {
     if find(out, start, name).is_none() {
@@ -62,8 +72,21 @@ fn replace(out: &mut Vec<u8>, range: Range<usize>, parts: &[&str]) {
     }
 }
 
+/// A member of an object.
+struct Member {
+    /// Where the member begins, with the comma before it.
+    start: usize,
+    value: Range<usize>,
+    is_first: bool,
+}
+
 /// Returns the range of a member's value in the object that begins at `start` and ends with `out`.
 fn find(out: &[u8], start: usize, name: &str) -> Option<Range<usize>> {
+    find_member(out, start, name).map(|member| member.value)
+}
+
+/// Returns the first member of this name in the object that begins at `start` and ends with `out`.
+fn find_member(out: &[u8], start: usize, name: &str) -> Option<Member> {
     let object = &out[start..];
     // Usually the member is absent, which this cheaper test shows without a scan of all members.
     if !may_have(object, name) {
@@ -72,14 +95,15 @@ fn find(out: &[u8], start: usize, name: &str) -> Option<Range<usize>> {
     let object = core::str::from_utf8(object).ok()?;
     let mut scanner = Scanner::new(object, MAX_DEPTH);
     scanner.expect(b'{').ok()?;
-    let mut first = true;
-    while let Some(found) = scanner.next_member(first).ok()? {
-        first = false;
+    let (mut is_first, mut before) = (true, scanner.position());
+    while let Some(found) = scanner.next_member(is_first).ok()? {
         let value = scanner.position();
         scanner.value(1).ok()?;
+        let end = scanner.position();
         if found.is(name) {
-            return Some(start + value..start + scanner.position());
+            return Some(Member { start: start + before, value: start + value..start + end, is_first });
         }
+        (is_first, before) = (false, end);
     }
     None
 }
@@ -106,6 +130,27 @@ mod tests {
         ] {
             assert_eq!(done(set, object), with);
             assert_eq!(done(default, object), without);
+        }
+    }
+
+    #[test]
+    fn removes_members_with_their_commas() {
+        for (object, left) in [
+            ("{}", "{}"),
+            (r#"{"a":1}"#, "{}"),
+            (r#"{ "a" : 1 }"#, "{}"),
+            (r#"{"a":1,"b":2}"#, r#"{"b":2}"#),
+            (r#"{ "a" : {"a":1} , "b":2}"#, r#"{"b":2}"#),
+            (r#"{"b":2 , "a":[1,2] }"#, r#"{"b":2 }"#),
+            (r#"{"b":"a" ,"a":1, "c":3}"#, r#"{"b":"a", "c":3}"#),
+            (r#"{"a":1,"b":2,"a":3,"c":4,"a":5}"#, r#"{"b":2,"c":4}"#),
+            (r#"{"b":{"a":1}}"#, r#"{"b":{"a":1}}"#),
+        ] {
+            let mut out = br#"{"a":0}"#.to_vec();
+            let start = out.len();
+            out.extend_from_slice(object.as_bytes());
+            remove(&mut out, start, "a");
+            assert_eq!(core::str::from_utf8(&out), Ok(&*[r#"{"a":0}"#, left].concat()), "{object}");
         }
     }
 }

@@ -45,9 +45,10 @@ pub struct Limits {
     /// One [`Caller`](super::server::Caller) may hold at most seven times the free amount, as with
     /// [`body_bytes`](Self::body_bytes), and a request counts for the caller that began its session. If callers cannot
     /// be distinguished, this holds for each session. One sixteenth is reserved for requests that take at most 64 KiB.
-    /// A request counts with its length, 1 KiB for table entries, and twice the size of its
-    /// [`Principal`](crate::connection::Principal). In 2026-07-28, the decoded parts of its `_meta` that are kept are
-    /// added, and the filter of a subscription.
+    /// A request counts with its length, 1 KiB for table entries, twice the size of its
+    /// [`Principal`](crate::connection::Principal), and its [head](super::server::RequestHead) if that is exposed. In
+    /// 2026-07-28, the decoded parts of its `_meta` that are kept are added, the filter of a subscription, and for
+    /// `tools/call` the headers that repeat parts of it.
     pub request_bytes: usize,
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
     /// Responses and notifications never wait, since requests in flight may wait for them: they may take the session up
@@ -73,6 +74,10 @@ pub struct Limits {
     /// exchange from which nothing was read for that time is ended, and its waiting bytes are dropped. Its stream
     /// continues as after a disconnection: the messages in the replay buffer are sent to a client that resumes it.
     /// Default 10 seconds.
+    ///
+    /// A session over HTTP+SSE and a request of 2026-07-28 have one stream, which cannot be resumed. For them the time
+    /// begins when a message waits because the stream has [`queued_bytes`](Self::queued_bytes). After it, the session
+    /// ends, or the request is cancelled, as if the client had disconnected.
     pub stalled: Duration,
     /// Messages of a session that wait for a stream to be opened. Default 256. Beyond it, the oldest is dropped.
     pub waiting: usize,

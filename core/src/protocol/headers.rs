@@ -154,6 +154,24 @@ impl MirroredHeaders {
             (Some(_), Some(_)) => MirroredValue::Invalid,
         }
     }
+
+    /// Returns the bytes that the headers take while they are kept.
+    pub(crate) fn weight(&self) -> usize {
+        let values = [&self.version, &self.method, &self.name].map(MirroredValue::len);
+        let params = self.params.iter().map(|(name, value)| name.len() + value.len());
+        let entries = self.params.capacity() * size_of::<(String, MirroredValue)>();
+        values.into_iter().chain(params).fold(entries, usize::saturating_add)
+    }
+}
+
+impl MirroredValue {
+    /// Returns the length of the text.
+    const fn len(&self) -> usize {
+        match self {
+            Self::Text(text) => text.len(),
+            Self::Absent | Self::Invalid => 0,
+        }
+    }
 }
 
 impl From<Option<&[u8]>> for MirroredValue {
@@ -238,6 +256,16 @@ mod tests {
             assert_eq!(text.trim_matches([' ', '\t']), text, "{value:?}");
             assert_eq!(decode_header(&text).as_deref(), Some(&*value));
         }
+    }
+
+    #[test]
+    fn weight_of_headers_counts_all_texts() {
+        let text = |text: &str| MirroredValue::Text(text.into());
+        let mut headers = MirroredHeaders { version: text("v"), method: text("me"), ..MirroredHeaders::default() };
+        assert_eq!(headers.weight(), 3);
+        headers.name = text("nam");
+        headers.params = [("four".into(), text("value")), ("a".into(), MirroredValue::Invalid)].into();
+        assert_eq!(headers.weight(), 3 + 3 + 4 + 5 + 1 + 2 * size_of::<(String, MirroredValue)>());
     }
 
     // req: M-HTTP-044 M-HTTP-047

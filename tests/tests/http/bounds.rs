@@ -2,13 +2,15 @@
 
 use std::time::Duration;
 
-use http::Response;
+use http::{HeaderValue, Response};
 use mcp_proto::{
     connection::{Failure, Outcome},
     protocol::{ProtocolVersion, VersionSet},
 };
 use mcp_tests::harness::full_client_with;
-use mcp_tests::http_client::{HttpClient, event, header, json_response, message, options, stream_response};
+use mcp_tests::http_client::{
+    HttpClient, event, header, initialized, json_response, message, options, stream_response,
+};
 use serde_json::json;
 
 use super::{
@@ -238,4 +240,50 @@ fn streams_that_wait_to_be_resumed_count_as_exchanges() {
         caller.advance(Duration::from_millis(100));
     }
     assert_eq!(answered, calls.len());
+}
+
+/// Challenges are kept until the body has arrived, and while the driver obtains credentials.
+#[test]
+fn challenges_count_with_responses() {
+    for authenticates in [false, true] {
+        let mut options = options();
+        (options.authenticates, options.limits.body_bytes) = (authenticates, 10_000);
+        let mut caller = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+        let calls: Vec<_> = (0..4).map(|_| list(&mut caller)).collect();
+        for (_, exchange, _) in &calls {
+            let head =
+                Response::builder().status(401).header("www-authenticate", format!("Bearer {}", "x".repeat(3000)));
+            caller.head(*exchange, head);
+            let bytes = caller.core.usage().bytes;
+            assert!((3000..=10_000).contains(&bytes), "{bytes}");
+        }
+        assert_eq!(failure(&mut caller, calls[3].0), Failure::TooLarge);
+        assert_eq!(caller.authentications.len(), if authenticates { 3 } else { 0 });
+        // No challenges are kept beyond 64 KiB.
+        let mut caller = HttpClient::in_session(ProtocolVersion::V2025_11_25).0;
+        let (_, exchange, _) = list(&mut caller);
+        let mut head = Response::builder().status(401);
+        for _ in 0..100 {
+            head = head.header("www-authenticate", "x".repeat(1000));
+        }
+        caller.head(exchange, head);
+        let bytes = caller.core.usage().bytes;
+        assert!((60_000..=64 << 10).contains(&bytes), "{bytes}");
+    }
+}
+
+/// A client keeps the id of its session, without the rest of the head.
+#[test]
+fn session_ids_are_copied_and_bounded() {
+    for (length, is_kept) in [(4096, true), (4097, false)] {
+        let mut caller = HttpClient::new(full_client_with(VersionSet::LEGACY), options());
+        let (exchange, request) = caller.posted("initialize");
+        let id = HeaderValue::from_str(&"x".repeat(length)).expect("a header");
+        let text = initialized("2025-11-25", &message(&request)["id"]).to_string();
+        caller.respond(exchange, json_response(200).header("mcp-session-id", id.clone()), text);
+        let (_, request) = caller.posted("notifications/initialized");
+        let sent = request.headers().get("mcp-session-id");
+        assert_eq!(sent, Some(&id).filter(|_| is_kept));
+        assert!(sent.is_none_or(|sent| sent.as_bytes().as_ptr() != id.as_bytes().as_ptr()), "a copy");
+    }
 }

@@ -264,3 +264,111 @@ fn small_in_flight_requests_are_bounded_by_memory() {
     let requests = server.session(&id).expect("it is open").view().usage().requests;
     assert!((150..250).contains(&requests), "{requests} requests with room for 256 KiB");
 }
+
+/// Returns a request of 2026-07-28 with a header of 60 KiB that repeats an argument.
+fn with_large_header(id: u64, method: &str, params: Value) -> Request<Vec<u8>> {
+    let mut request = modern(&json!(id), method, params);
+    let value = "x".repeat(60 * KIB).parse().expect("it is a header");
+    request.headers_mut().insert("mcp-param-x", value);
+    request
+}
+
+/// Headers of a tool call are kept until its arguments are checked. Other requests do not need them.
+#[test]
+fn counts_retained_mirrored_headers() {
+    let mut server = HttpServer::new(both_eras());
+    let subscription = json!({"notifications": {"toolsListChanged": true}});
+    let mut bytes = Vec::new();
+    for (method, params) in [("tools/call", json!({"name": "t"})), ("subscriptions/listen", subscription)] {
+        server.send(with_large_header(1, method, params));
+        bytes.push(server.last_session().view().usage().request_bytes);
+    }
+    assert!(bytes[0] >= 60 * KIB && (1..KIB).contains(&bytes[1]), "{bytes:?}");
+
+    let mut options = EndpointOptions::new(Policy::loopback());
+    options.limits.request_bytes = 256 * KIB;
+    let mut server = HttpServer::with(both_eras(), options);
+    for id in 0..10 {
+        server.send(with_large_header(id, "tools/call", json!({"name": "t"})));
+    }
+    let requests = server.take_requests().len();
+    assert!((1..=4).contains(&requests), "{requests} requests with headers of 60 KiB have room in 256 KiB");
+}
+
+/// Reports progress until the output of a request is full.
+fn fill(server: &mut HttpServer, request: (usize, ReplyKey)) {
+    let full = (1..1000).any(|step| report(server, request, step, 256 * KIB).is_err());
+    assert!(full && held(server, request.0) > 32 * MIB, "{} bytes", held(server, request.0));
+}
+
+/// A client of 2026-07-28 that reads nothing does not keep the output of its request.
+#[test]
+fn unread_request_is_cancelled_after_a_timeout() {
+    let mut server = HttpServer::new(both_eras());
+    let (requested, session, key) =
+        unread_call(&mut server, |server, params| server.send(modern(&json!(1), "tools/call", params)));
+    report(&mut server, (session, key), 0, 1).expect("there is room");
+    assert!(server.read_once(requested), "the head is taken");
+    fill(&mut server, (session, key));
+    server.advance(Duration::from_secs(9));
+    assert_eq!(server.take_events(), []);
+    assert!(held(&server, session) > 32 * MIB);
+    server.advance(Duration::from_secs(1));
+    let events = server.take_events();
+    assert!(matches!(events[..], [Event::Cancelled { key: cancelled, .. }, ..] if cancelled == key), "{events:?}");
+    assert!(held(&server, session) < KIB, "{} bytes", held(&server, session));
+    server.read(requested, true);
+    assert!(server.reply(requested).aborted);
+    assert!(!server.sessions.contains_key(&session), "it is over");
+}
+
+/// As long as the client reads something, however slowly, its request goes on.
+#[test]
+fn slowly_read_request_goes_on() {
+    let mut server = HttpServer::new(both_eras());
+    let (requested, session, key) =
+        unread_call(&mut server, |server, params| server.send(modern(&json!(1), "tools/call", params)));
+    fill(&mut server, (session, key));
+    for step in 0..20 {
+        server.advance(Duration::from_secs(9));
+        assert!(server.read_once(requested), "{step}: {:?}", server.take_events());
+    }
+    server.read(requested, true);
+    respond(&mut server, (session, key), 1);
+    server.read(requested, true);
+    assert!(server.reply(requested).ended && !server.reply(requested).aborted);
+    // Output that waits on the exchange alone holds nothing up.
+    let (requested, session, key) =
+        unread_call(&mut server, |server, params| server.send(modern(&json!(2), "tools/call", params)));
+    report(&mut server, (session, key), 1, MIB).expect("there is room");
+    server.advance(Duration::from_secs(3600));
+    respond(&mut server, (session, key), 1);
+    server.read(requested, true);
+    assert!(server.reply(requested).ended && !server.reply(requested).aborted);
+}
+
+/// The stream of a session over HTTP+SSE carries all its messages, so the session ends with it.
+#[test]
+fn unread_http_sse_session_ends_after_a_timeout() {
+    let mut server = HttpServer::new(full_server());
+    let stream = server.send(get("/sse").body(Vec::new()).expect("a request"));
+    let endpoint = server.reply(stream).events().remove(0).1;
+    let post_to = |message: &Value| post(&endpoint).body(message.to_string().into_bytes()).expect("a request");
+    server.request(post_to(&initialize("2024-11-05")));
+    server.request(post_to(&json!({"jsonrpc": "2.0", "method": "notifications/initialized"})));
+    server.take_events();
+    let params = json!({"name": "t", "_meta": {"progressToken": 1}});
+    server.request(post_to(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params})));
+    let request = server.take_request();
+    server.read(stream, false);
+    let (now, update) = (server.now, ResourceUpdatedParams::new(format!("mem://{}", "x".repeat(256 * KIB))));
+    while server.last_session().connection(now).notify(&update).is_ok() {
+        server.settle();
+    }
+    assert!(held(&server, request.0) > 32 * MIB);
+    server.advance(Duration::from_secs(10));
+    assert!(held(&server, request.0) < KIB, "{} bytes", held(&server, request.0));
+    server.read(stream, true);
+    assert!(server.reply(stream).aborted);
+    assert!(!server.sessions.contains_key(&request.0), "it is over");
+}

@@ -7,6 +7,7 @@ use mcp_proto::{
     connection::{Event, Failure, Outcome, Violation},
     http::client::ExchangeId,
     protocol::{InvalidHeaderParam, VersionSet},
+    wire::{Json, RawJson},
 };
 use mcp_tests::harness::full_client_with;
 use mcp_tests::http_client::{HttpClient, event, header, json_response, message, stream_response};
@@ -174,17 +175,26 @@ fn mismatch_as(form: &str, caller: &mut HttpClient, exchange: ExchangeId, id: &V
     }
 }
 
+// req: M-HTTP-076
 #[test]
 fn header_mismatch_is_found_in_each_form_of_response() {
-    for form in ["400", "200", "stream"] {
+    for form in ["400", "200", "stream", "notification first"] {
         let mut caller = HttpClient::modern();
         caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
         let (exchange, request) = caller.posted("tools/call");
         mismatch_as(form, &mut caller, exchange, &message(&request)["id"]);
         let (exchange, request) = caller.posted("tools/list");
         let pick = tool("pick", &json!({"row": {"type": "integer", "x-mcp-header": "Row"}}));
-        let page = json!({"tools": [pick], "ttlMs": 0, "cacheScope": "private"});
-        caller.answer(exchange, &answer(&message(&request)["id"], page));
+        let page = answer(&message(&request)["id"], json!({"tools": [pick], "ttlMs": 0, "cacheScope": "private"}));
+        if form == "notification first" {
+            let log = json!({"level": "info", "data": "slow"});
+            let log = json!({"jsonrpc": "2.0", "method": "notifications/message", "params": log});
+            caller.respond(exchange, stream_response(), [event("", &log), event("", &page)].concat());
+            let events = caller.take_events();
+            assert!(matches!(events[..], [Event::Notification { .. }]), "{events:?}");
+        } else {
+            caller.answer(exchange, &page);
+        }
         let (_, request) = caller.posted("tools/call");
         assert_eq!(header(&request, "mcp-param-row"), Some("12"), "{form}");
         assert_eq!(caller.take_events(), [], "{form}");
@@ -243,8 +253,9 @@ fn header_mismatch_relists_tools_and_retries_once() {
         }
         let events = caller.take_events();
         assert!(
-            matches!(&events[..], [Event::Response { call, outcome: Outcome::Error(error) }, ..]
-                if *call == requested && error.code.0 == -32020),
+            matches!(events.iter().find(|event| matches!(event, Event::Response { .. })),
+                Some(Event::Response { call, outcome: Outcome::Error(error) })
+                    if *call == requested && error.code.0 == -32020),
             "{way}: {events:?}"
         );
     }
@@ -280,6 +291,70 @@ fn pending_header_mismatches_are_bounded() {
     let answered = caller.take_events();
     assert!(matches!(answered.last(), Some(Event::Response { outcome: Outcome::Failed(_), .. })), "{answered:?}");
     assert_eq!(answered.len(), 4, "the others are answered at once: {answered:?}");
+}
+
+/// The server chooses the cursors, which become part of the next request.
+#[test]
+fn cursors_of_pages_are_bounded() {
+    const MOST: usize = 100_000;
+    let mut options = mcp_tests::http_client::options();
+    options.limits.body_bytes = MOST;
+    let mut config = full_client_with(VersionSet::ALL);
+    config.settings.limits.frame_bytes = 64 << 10;
+    let mut caller = HttpClient::new(config, options);
+    let (exchange, request) = caller.posted("server/discover");
+    caller.answer(exchange, &mcp_tests::http_client::discovered(&message(&request)["id"]));
+    caller.take_events();
+    let (mut kept, mut calls) = (Vec::new(), 0);
+    for number in 0..20 {
+        let (exchange, request) = call(&mut caller, "t", &json!({}));
+        mismatch(&mut caller, exchange, &message(&request)["id"]);
+        let (exchange, request) = caller.posted("tools/list");
+        // Escapes take more bytes than the characters that they stand for.
+        let cursor = if number % 2 == 0 { "x".repeat(60 << 10) } else { "\u{1}".repeat(10 << 10) };
+        let page = json!({"tools": [], "nextCursor": cursor, "ttlMs": 0, "cacheScope": "private"});
+        caller.answer(exchange, &answer(&message(&request)["id"], page));
+        calls += caller.requests.iter().filter(|(_, request)| message(request)["method"] == "tools/call").count();
+        kept.extend(caller.requests.drain(..).map(|(_, request)| request.body().len()));
+        assert!(caller.core.usage().bytes <= MOST, "{:?}", caller.core.usage());
+    }
+    assert_eq!((kept.len(), calls), (1, 0), "{kept:?}");
+    assert!(kept[0] > 60 << 10 && kept[0] <= MOST, "{kept:?}");
+    let refused = |event: &Event<'_>| matches!(event, Event::Response { outcome: Outcome::Error(error), .. } if error.code.0 == -32020);
+    assert_eq!(caller.take_events().iter().filter(|event| refused(event)).count(), 19, "the others end");
+    caller.advance(Duration::from_secs(40));
+    assert!(caller.take_events().iter().any(refused));
+    assert_eq!(caller.core.usage().bytes, 0);
+}
+
+/// A server that requires input for a call which it has also refused.
+#[test]
+fn refused_call_that_requires_input_is_sent_once() {
+    let mut caller = HttpClient::modern();
+    let (exchange, first) = call(&mut caller, "t", &json!({}));
+    let refused = message(&first)["id"].clone();
+    mismatch(&mut caller, exchange, &refused);
+    let (list, listing) = caller.posted("tools/list");
+    let (other, request) = call(&mut caller, "u", &json!({}));
+    caller.head(other, stream_response());
+    let round = json!({"resultType": "input_required", "inputRequests": {"r": {"method": "roots/list"}}});
+    caller.body(other, event("", &json!({"jsonrpc": "2.0", "id": refused, "result": round})));
+    let events = caller.take_events();
+    let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+    caller.body(other, event("", &answer(&message(&request)["id"], json!({"content": []}))));
+    caller.take_events();
+    let page = json!({"tools": [], "ttlMs": 0, "cacheScope": "private"});
+    caller.answer(list, &answer(&message(&listing)["id"], page));
+    assert_eq!(caller.requests.len(), 0, "its input is not there");
+    // The second answer to the call is a violation. The call has no deadline while a user provides the input.
+    assert!(matches!(caller.take_events()[..], [Event::Violation(Violation::UnknownResponse(_))]));
+    caller.advance(Duration::from_secs(120));
+    assert_eq!(caller.take_events(), []);
+    let roots = Json::new(&json!({"roots": []})).expect("JSON");
+    let conn = caller.core.connection(caller.now);
+    conn.respond_raw(key, &RawJson::from(&roots)).expect("a response is owed");
+    let (_, again) = caller.posted("tools/call");
+    assert_eq!(message(&again)["params"]["inputResponses"], json!({"r": {"roots": []}}));
 }
 
 /// A client that has been idle gets no frames, and no deadline sets its clock.

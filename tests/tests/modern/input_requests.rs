@@ -5,6 +5,7 @@ use mcp_proto::{
     protocol::{Method, ProtocolVersion, VersionSet},
     rpc::CallId,
     schema::{CallToolParams, GetPromptParams, ReadResourceParams},
+    wire::{Json, RawJson},
 };
 use mcp_tests::{
     harness::{Harness, full_client},
@@ -79,6 +80,41 @@ fn retry_carries_only_the_latest_state() {
         request = one(client.sent());
         assert_eq!(request["params"].get("requestState"), state.map(|state| json!(state)).as_ref(), "{name}");
         assert_eq!(request["params"]["inputResponses"], json!({name: {"roots": []}}));
+    }
+    // The first request carries a state and responses of an earlier call.
+    let own = [
+        json!({"name": "t", "requestState": "own", "inputResponses": {"own": {}}}),
+        json!({"requestState": "own", "inputResponses": {"own": {}}, "name": "t"}),
+        json!({"inputResponses": {"own": {}}, "requestState": "own"}),
+    ];
+    for params in own {
+        for (state, asks) in [(Some("1"), true), (None, true), (Some("1"), false)] {
+            let mut client = Harness::modern_client();
+            let own = Json::new(&params).expect("JSON");
+            let options = RequestOptions::default();
+            let requested = client.conn.request_raw(client.now, "tools/call", Some(&RawJson::from(&own)), options);
+            requested.expect("it is ready");
+            let first = one(client.sent());
+            assert_eq!(first["params"]["requestState"], "own");
+            let mut requires_input = json!({"resultType": "input_required"});
+            if let Some(state) = state {
+                requires_input["requestState"] = json!(state);
+            }
+            if asks {
+                requires_input["inputRequests"] = json!({"a": {"method": "roots/list"}});
+            }
+            client.feed(&result(first["id"].clone(), requires_input));
+            if asks {
+                let events = client.take_events();
+                let [Event::Request { key, .. }] = events[..] else { panic!("{events:?}") };
+                client.respond(key, &json!({"roots": []}));
+            }
+            let again = one(client.sent())["params"].clone();
+            let answers = asks.then(|| json!({"a": {"roots": []}}));
+            assert_eq!(again.get("requestState"), state.map(|state| json!(state)).as_ref(), "{params}");
+            assert_eq!(again.get("inputResponses"), answers.as_ref(), "{params}");
+            assert_eq!(again.get("name"), params.get("name"), "{params}");
+        }
     }
 }
 

@@ -230,6 +230,24 @@ fn failed_fallback_ends_the_call() {
     assert_eq!(client.sent().len(), 1, "only that the session has begun");
 }
 
+/// The refusal is kept until the session is there.
+#[test]
+fn long_refusals_are_shortened_during_the_handshake() {
+    let mut client = client();
+    let (_, request) = call(&mut client);
+    let mut refusal = unsupported(&request, json!(["2025-11-25", "x".repeat(10_000)]));
+    refusal["error"]["message"] = json!("x".repeat(1 << 20));
+    client.feed(&refusal);
+    let hello = client.sent_one();
+    client.feed(&welcome(&hello, &json!({})));
+    let events = client.take_events();
+    let [Event::Ready, Event::Response { outcome: Outcome::Error(error), .. }] = &events[..] else {
+        panic!("{events:?}")
+    };
+    assert_eq!((error.code.0, &error.data), (-32022, &None));
+    assert!((10..10_000).contains(&error.message.len()), "{} bytes", error.message.len());
+}
+
 // req: M-DUAL-018
 #[test]
 fn no_fallback_while_other_calls_are_in_flight() {

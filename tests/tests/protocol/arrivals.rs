@@ -252,3 +252,23 @@ fn header_mismatch_is_a_violation() {
     let events = feed(&mut server, &call, with_headers(headers("tools/list", mirrored("t"))));
     assert_eq!(events, [Event::Violation(Violation::HeaderMismatch)]);
 }
+
+/// The headers of a subscription would be kept as long as it lasts.
+#[test]
+fn checked_headers_are_kept_for_tool_calls_only() {
+    for (method, params, kept) in [
+        ("tools/call", json!({"name": "t"}), 2),
+        ("tools/list", json!({}), 1),
+        ("prompts/get", json!({"name": "t"}), 1),
+        ("subscriptions/listen", json!({"notifications": {}}), 1),
+    ] {
+        let mut server = stateless();
+        let headers = Arc::new(headers(method, mirrored("t")));
+        feed(
+            &mut server,
+            &modern(1, method, &params),
+            Arrival { headers: Some(headers.clone()), ..Arrival::default() },
+        );
+        assert_eq!((Arc::strong_count(&headers), server.conn.usage().requests), (kept, 1), "{method}");
+    }
+}

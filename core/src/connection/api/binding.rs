@@ -12,7 +12,7 @@ use crate::{
     },
     protocol::{Era, Method, Phase},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
-    wire::{RequestId, encode},
+    wire::RequestId,
 };
 
 impl Connection<ServerRole> {
@@ -146,9 +146,10 @@ impl Connection<ClientRole> {
         self.engine.clock = self.engine.clock.max(now);
     }
 
-    /// Sends a request again under a new id, regardless of its response. Returns whether that is possible.
-    pub(crate) fn resend(&mut self, call: CallId) -> bool {
-        if !self.engine.retries.has(call) || self.engine.has_poller(call) {
+    /// Sends the request that was last sent under this id again under a new id, regardless of its response. Returns
+    /// whether that is possible: a server may have answered the request, although it has also refused it.
+    pub(crate) fn resend(&mut self, call: CallId, wire: u64) -> bool {
+        if !self.awaits(wire) || !self.engine.retries.has(call) || self.engine.has_poller(call) {
             return false;
         }
         self.engine.calls.suspend(self.engine.clock, call);
@@ -172,14 +173,15 @@ impl Connection<ClientRole> {
         self.engine.calls.pause_unsent(now, pauses);
     }
 
-    /// Requests a page of the list of tools on behalf of the binding. The application does not get the response.
+    /// Requests a page of the list of tools on behalf of the binding. `cursor` is a JSON string. The application does
+    /// not get the response.
     pub(crate) fn request_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
         let call =
             self.engine.start(now, Priority::Control, &Method::ListTools.into(), CallTag::CancelTask, options, |out| {
                 if let Some(cursor) = cursor {
                     out.extend_from_slice(b"{\"cursor\":");
-                    encode::text(out, cursor);
+                    out.extend_from_slice(cursor.as_bytes());
                     out.push(b'}');
                 }
                 Ok(())

@@ -70,13 +70,18 @@ impl InputRound {
         self.answers.iter().any(|(_, answer)| !answer.is_ready())
     }
 
-    /// Adds `requestState` and `inputResponses` of the latest result to the params of the next request.
+    /// Sets `requestState` and `inputResponses` in the params of the next request to those of the latest result.
+    /// Without a result, the params keep what the application has written.
     pub(crate) fn add(&self, params: &mut Vec<u8>) {
-        if let Some(state) = &self.state {
-            json_splice::set(params, 0, "requestState", state);
+        if !self.has_begun() {
+            return;
+        }
+        match &self.state {
+            Some(state) => json_splice::set(params, 0, "requestState", state),
+            None => json_splice::remove(params, 0, "requestState"),
         }
         if self.answers.is_empty() {
-            return;
+            return json_splice::remove(params, 0, "inputResponses");
         }
         let mut answers = Vec::new();
         for (name, answer) in &self.answers {

@@ -18,7 +18,7 @@ pub struct Arrival {
     /// The authenticated sender, if there is one.
     pub principal: Option<Arc<Principal>>,
     /// The headers that repeat parts of the body. If they are set, the frame is of 2026-07-28, and a request must agree
-    /// with them.
+    /// with them. Only those of `tools/call` are kept with the request.
     pub headers: Option<Arc<MirroredHeaders>>,
     /// A value of the binding for the application, such as the head of an HTTP request.
     pub extension: Option<ArrivalExtension>,
@@ -73,7 +73,8 @@ impl Arrival {
     /// Returns the bytes that a request retains of its arrival, besides those of its message.
     pub(crate) fn weight(&self) -> usize {
         let extension = self.extension.as_ref().map_or(0, ArrivalExtension::weight);
-        self.principal.as_deref().map_or(0, Principal::weight).saturating_add(extension)
+        let headers = self.headers.as_deref().map_or(0, MirroredHeaders::weight);
+        self.principal.as_deref().map_or(0, Principal::weight).saturating_add(extension).saturating_add(headers)
     }
 }
 

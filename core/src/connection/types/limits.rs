@@ -8,8 +8,9 @@ use crate::{
     schema::{ClientCapabilities, LoggingLevel, TraceContext},
 };
 
-/// Limits of one connection. Regardless of the peer, memory stays under the sum of them, which [`memory`](Self::memory)
-/// returns.
+/// Limits of one connection. Its memory stays under the sum of them, which [`memory`](Self::memory) returns, for all
+/// input of the peer. What the application adds to requests of the peer counts too, such as principals. Bindings have
+/// limits of their own for what they keep besides, such as the bodies of HTTP requests.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -27,8 +28,8 @@ pub struct Limits {
     /// 16,384: enough for a client that sends all its requests at once, small against the memory of their params.
     pub requests: usize,
     /// Bytes of the peer's requests in flight: as they arrived, and the decoded parts that are kept (2026-07-28: client
-    /// information, capabilities, subscriptions), and twice their [principals](crate::connection::Principal). Default
-    /// 64 MiB: four of the largest messages.
+    /// information, capabilities, subscriptions), and their [arrivals](crate::connection::Arrival): twice the
+    /// principal, the extension, and for `tools/call` the headers. Default 64 MiB: four of the largest messages.
     pub request_bytes: usize,
     /// Bytes that wait to be written, beyond which new messages of this side are refused. The entry of a message in the
     /// queue counts too, so that many small messages take no more memory than a few large ones. A message that is

@@ -181,7 +181,7 @@ pub(super) struct Exchange {
     pub(super) redirected_from: Option<ExchangeId>,
     /// The id of the session in the request.
     pub(super) sent_in: Option<HeaderValue>,
-    /// The id of the session in the response.
+    /// The id of the session in the response, if the response may begin one.
     pub(super) session: Option<HeaderValue>,
     /// The time at which the exchange must have ended.
     pub(super) until: Option<Timestamp>,
@@ -196,7 +196,10 @@ impl ExchangeState {
         match self {
             Self::Whole(body) => body.len(),
             Self::Events(decoder) => decoder.buffered(),
-            Self::Refused(refused) | Self::Authenticating(refused) => refused.body.len(),
+            Self::Refused(refused) | Self::Authenticating(refused) => {
+                let challenges = refused.challenges.iter().map(String::len);
+                challenges.fold(refused.body.len(), usize::saturating_add)
+            }
             Self::Sent | Self::Over { .. } => 0,
         }
     }
@@ -206,6 +209,12 @@ impl Exchange {
     /// Returns whether the driver is obtaining credentials for the exchange.
     pub(super) const fn is_authenticating(&self) -> bool {
         self.authenticates_since.is_some()
+    }
+
+    /// Returns whether the response may begin a session: it answers `initialize`, or is the stream with its response.
+    pub(super) fn may_open(&self) -> bool {
+        let opens = self.purpose.cause().is_some_and(|post| post.kind == PostKind::Initialize);
+        opens || matches!(self.purpose, Purpose::Old(_))
     }
 
     /// Returns whether the request waits for credentials before it is sent.

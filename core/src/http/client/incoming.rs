@@ -11,7 +11,7 @@ use super::{
     Action, Client, ExchangeId,
     exchange::{Exchange, ExchangeState, PostKind, Purpose},
     machine::Transport,
-    refusal::{error_of, refused},
+    refusal::{MOST_CHALLENGED, error_of, refused},
 };
 use crate::{
     codec::{Frame, SseDecoder},
@@ -32,7 +32,9 @@ impl Client {
         else {
             return;
         };
-        exchange.session = session(&head.headers);
+        if exchange.may_open() {
+            exchange.session = session(&head.headers);
+        }
         let status = head.status;
         if status.is_redirection()
             && let Ok(Some(location)) = single(&head.headers, &header::LOCATION)
@@ -45,9 +47,11 @@ impl Client {
         if may_authenticate && matches!(status, StatusCode::UNAUTHORIZED | StatusCode::FORBIDDEN) {
             let refused = refused(head);
             let challenges = refused.challenges.clone();
-            exchange.state = ExchangeState::Authenticating(refused);
-            self.start_authenticating(id);
-            return self.queue_action(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
+            if self.keep(id, ExchangeState::Authenticating(refused)) {
+                self.start_authenticating(id);
+                self.queue_action(Action::Authenticate { exchange: id, status: status.as_u16(), challenges });
+            }
+            return;
         }
         let has_events = status == StatusCode::OK && media::is(&head.headers, EVENTS);
         match &exchange.purpose {
@@ -75,9 +79,24 @@ impl Client {
                 self.session_lost(id);
             }
             Purpose::Listen(_) | Purpose::Resume(_) => self.not_resumed(id, head),
-            Purpose::Post(_) | Purpose::Old(_) => exchange.state = ExchangeState::Refused(refused(head)),
+            Purpose::Post(_) | Purpose::Old(_) => {
+                self.keep(id, ExchangeState::Refused(refused(head)));
+            }
             Purpose::Done => {}
         }
+    }
+
+    /// Sets the state of an exchange to one that keeps challenges. Without room for them, the call fails. Returns
+    /// whether there was room.
+    fn keep(&mut self, id: ExchangeId, state: ExchangeState) -> bool {
+        let has_room = self.has_room_for(id, state.bytes());
+        if !has_room {
+            self.fail(id, Failure::TooLarge);
+            self.abort(id);
+        } else if let Some(exchange) = self.exchanges.get_mut(&id) {
+            exchange.state = state;
+        }
+        has_room
     }
 
     /// Begins to read a stream of events, with the last event id of the stream that it resumes.
@@ -130,7 +149,9 @@ impl Client {
     /// Returns whether `more` bytes of a response may be kept, besides all other responses and the refusals that are
     /// kept. Streams that belong to no call always have room: there are at most two, and each has its own limit.
     fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
-        let (most, largest) = (self.options.limits.body_bytes, self.conn.settings().limits.frame_bytes);
+        let limits = &self.options.limits;
+        let refusal = limits.error_bytes.saturating_add(MOST_CHALLENGED);
+        let (most, largest) = (limits.body_bytes, self.conn.settings().limits.frame_bytes.max(refusal));
         let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.request().is_some()) else {
             return true;
         };
@@ -212,9 +233,7 @@ impl Client {
         }
         let list = modern && request.as_ref().is_some_and(|request| request.method == Some(Method::ListTools));
         let rest = if list { self.learn(text) } else { None };
-        if let Some(request) = &request {
-            self.refreshed(request.id, text);
-        }
+        let whole = text;
         let text = rest.as_deref().map_or(text, str::as_bytes);
         // In 2026-07-28, requests and log messages have a call in other ways.
         let related = request.as_ref().filter(|_| !modern).map(|request| request.call);
@@ -223,7 +242,11 @@ impl Client {
         while let Some(event) = self.conn.poll_event() {
             self.events.push_back(event);
         }
-        let is_answered = request.is_some_and(|request| !self.conn.awaits(request.id));
+        let is_answered = request.as_ref().is_some_and(|request| !self.conn.awaits(request.id));
+        // Other messages may precede the response.
+        if let Some(request) = request.filter(|_| is_answered) {
+            self.refreshed(request.id, whole);
+        }
         // While a lost session is replaced, the connection stays ready, and other messages may precede the response.
         let has_opened = before == Phase::Opening || opens && is_answered;
         if has_opened && self.conn.phase() == Phase::Ready && self.is_session() {
@@ -309,13 +332,66 @@ impl Client {
     }
 }
 
+/// The maximum length of a session id. Servers refuse heads that are not much larger.
+const MOST_SESSION: usize = 4096;
+
 /// Returns the session id of a response, if it is a valid one.
 fn session(headers: &HeaderMap) -> Option<HeaderValue> {
-    let value = single(headers, &SESSION_ID).ok()??;
-    let is_visible = !value.is_empty() && value.as_bytes().iter().all(|byte| matches!(byte, 0x21..=0x7e));
-    is_visible.then(|| {
-        let mut value = value.clone();
-        value.set_sensitive(true);
-        value
-    })
+    let value = single(headers, &SESSION_ID).ok()??.as_bytes();
+    let is_visible = (1..=MOST_SESSION).contains(&value.len()) && value.iter().all(|byte| matches!(byte, 0x21..=0x7e));
+    // The value may share the buffer of the whole head.
+    let mut value = HeaderValue::from_bytes(value).ok().filter(|_| is_visible)?;
+    value.set_sensitive(true);
+    Some(value)
+}
+
+#[cfg(test)]
+mod tests {
+    use http::Response;
+
+    use super::*;
+    use crate::{
+        connection::ClientConfig, http::client::ClientOptions, protocol::VersionSet, rpc::Timestamp,
+        schema::Implementation,
+    };
+
+    /// Returns the exchange of the next request.
+    fn next(client: &mut Client) -> ExchangeId {
+        while client.poll_event().is_some() {}
+        match client.poll_action() {
+            Some(Action::Request { exchange, .. }) => exchange,
+            other => panic!("{other:?}"),
+        }
+    }
+
+    fn head(status: u16) -> Parts {
+        let response = Response::builder().status(status).header("content-type", JSON).header("mcp-session-id", "s");
+        response.body(()).expect("a response").into_parts().0
+    }
+
+    #[test]
+    fn only_handshakes_keep_session_ids() {
+        let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
+        config.settings.versions = VersionSet::LEGACY;
+        let mut options = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        options.listen = false;
+        let (mut client, now) = (Client::new(config, options, Timestamp::ZERO), Timestamp::ZERO);
+        let hello = next(&mut client);
+        client.handle_head(now, hello, &head(200));
+        assert!(client.exchanges[&hello].session.is_some());
+        let welcome = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+        client.handle_body(now, hello, welcome);
+        client.handle_end(now, hello);
+        assert!(client.session.is_some());
+        let initialized = next(&mut client);
+        client.handle_head(now, initialized, &head(202));
+        client
+            .connection(now)
+            .request_raw(now, "tools/list", None, crate::connection::RequestOptions::default())
+            .expect("ready");
+        let call = next(&mut client);
+        client.handle_head(now, call, &head(200));
+        assert_eq!(client.exchanges.len(), 2);
+        assert!(client.exchanges.values().all(|exchange| exchange.session.is_none()));
+    }
 }

@@ -119,7 +119,7 @@ pub(super) struct RetryTimer {
 pub struct ResourceUsage {
     /// Exchanges that are not over.
     pub exchanges: usize,
-    /// Bytes of incomplete responses, and of refusals that wait for a list of tools.
+    /// Bytes of incomplete responses, of challenges, and of refusals and cursors that wait for a list of tools.
     pub bytes: usize,
     /// Messages that wait for a session.
     pub queued: usize,

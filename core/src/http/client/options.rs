@@ -40,7 +40,9 @@ pub struct ClientOptions {
 /// Limits of a client, in addition to those of its connection.
 ///
 /// The size of a message is bounded by [`frame_bytes`](crate::connection::Limits::frame_bytes), for responses and for
-/// streams.
+/// streams. The bodies of requests are the messages of the application, which no limit here counts: each is kept until
+/// its exchange is over, and [`exchanges`](Self::exchanges) limits their number. Of the heads of responses, a client
+/// keeps the id of its session, of at most 4 KiB, and the challenges of refusals, of at most 64 KiB each.
 #[derive(Clone, Debug, PartialEq, Eq)]
 #[non_exhaustive]
 pub struct Limits {
@@ -49,8 +51,9 @@ pub struct Limits {
     pub exchanges: usize,
     /// Bytes of a body that is not a JSON-RPC response; its beginning is part of the error. Default 64 KiB.
     pub error_bytes: usize,
-    /// Bytes of incomplete responses, of all exchanges together, and of the refusals of calls that wait for a new list
-    /// of tools (2026-07-28). Default 256 MiB. Beyond it, the call whose response needs more fails with
+    /// Bytes of incomplete responses, of all exchanges together, of the challenges of refusals, and of calls that wait
+    /// for a new list of tools (2026-07-28): their refusals, and the cursors of the pages that they wait for. Default
+    /// 256 MiB. Beyond it, the call whose response needs more fails with
     /// [`TooLarge`](crate::connection::Failure::TooLarge), and a refused call is not sent again.
     pub body_bytes: usize,
     /// Redirects that are followed in a row. Default 5.

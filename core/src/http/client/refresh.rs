@@ -27,7 +27,7 @@ const PAGE_TIMEOUT: Duration = Duration::from_secs(30);
 #[derive(Debug, Default)]
 pub(super) struct Refreshes {
     waiting: Vec<Refresh>,
-    /// The bytes of the refusals of the waiting calls.
+    /// The bytes of the refusals of the waiting calls, and of the cursors in their requests for pages.
     bytes: usize,
     done: BTreeSet<CallId>,
 }
@@ -42,7 +42,15 @@ struct Refresh {
     answer: Vec<u8>,
     /// The id of the request for the current page.
     request: u64,
+    /// The length of the cursor in that request.
+    cursor: usize,
     pages: u32,
+}
+
+impl Refresh {
+    const fn bytes(&self) -> usize {
+        self.answer.len().saturating_add(self.cursor)
+    }
 }
 
 impl Refreshes {
@@ -51,7 +59,7 @@ impl Refreshes {
         self.done.contains(&call)
     }
 
-    /// Returns the bytes of the refusals that are kept.
+    /// Returns the bytes of the refusals and cursors that are kept.
     pub(super) const fn bytes(&self) -> usize {
         self.bytes
     }
@@ -61,8 +69,16 @@ impl Refreshes {
         self.waiting.iter().find(|it| it.request == request).map(|it| it.wire)
     }
 
+    /// Removes the call that waits for the response to this request.
+    fn take(&mut self, request: u64) -> Option<Refresh> {
+        let index = self.waiting.iter().position(|it| it.request == request)?;
+        let refresh = self.waiting.swap_remove(index);
+        self.bytes -= refresh.bytes();
+        Some(refresh)
+    }
+
     fn push(&mut self, refresh: Refresh) {
-        self.bytes += refresh.answer.len();
+        self.bytes += refresh.bytes();
         self.waiting.push(refresh);
     }
 }
@@ -84,31 +100,32 @@ impl Client {
         }
         let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         let Some(request) = self.conn.request_tools(self.clock, None, PAGE_TIMEOUT) else { return false };
-        self.refreshes.push(Refresh { call, wire, tool, answer: answer.to_vec(), request, pages: 1 });
+        self.refreshes.push(Refresh { call, wire, tool, answer: answer.to_vec(), request, cursor: 0, pages: 1 });
         true
     }
 
     /// Handles the response to a request, if it was a request for a page of the list of tools. Requests the next page,
     /// or sends the call again. The response is empty if the request has failed.
     pub(super) fn refreshed(&mut self, request: u64, answer: &[u8]) {
-        let Some(index) = self.refreshes.waiting.iter().position(|it| it.request == request) else { return };
-        let mut refresh = self.refreshes.waiting.swap_remove(index);
-        self.refreshes.bytes -= refresh.answer.len();
+        let Some(mut refresh) = self.refreshes.take(request) else { return };
         let depth = self.conn.settings().limits.json_depth;
         let text = core::str::from_utf8(answer).unwrap_or_default();
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return self.stands(&refresh) };
-        if !names(&result, depth, &refresh.tool) && refresh.pages < PAGES {
-            let next: Option<String> = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
-            if let Some(next) = next
-                && let Some(request) = self.conn.request_tools(self.clock, Some(&next), PAGE_TIMEOUT)
-            {
-                (refresh.request, refresh.pages) = (request, refresh.pages + 1);
-                self.refreshes.push(refresh);
-                return;
-            }
+        let next = result.member("nextCursor");
+        let next = next.as_ref().map(RawJson::get).filter(|next| next.starts_with('"'));
+        if let Some(next) = next.filter(|_| refresh.pages < PAGES && !names(&result, depth, &refresh.tool)) {
+            // The server chooses the length of a cursor, which is a part of the next request. Without room for it, the
+            // refusal is final.
+            let bytes = self.usage().bytes.saturating_add(refresh.answer.len()).saturating_add(next.len());
+            let has_room = bytes <= self.options.limits.body_bytes;
+            let request = if has_room { self.conn.request_tools(self.clock, Some(next), PAGE_TIMEOUT) } else { None };
+            let Some(request) = request else { return self.stands(&refresh) };
+            (refresh.request, refresh.cursor, refresh.pages) = (request, next.len(), refresh.pages + 1);
+            return self.refreshes.push(refresh);
         }
-        self.refreshes.done.insert(refresh.call);
-        if !self.conn.resend(refresh.call) {
+        if self.conn.resend(refresh.call, refresh.wire) {
+            self.refreshes.done.insert(refresh.call);
+        } else {
             self.stands(&refresh);
         }
     }
@@ -126,7 +143,7 @@ impl Client {
         let (waiting, lost): (Vec<_>, Vec<_>) = all.into_iter().partition(|refresh| conn.awaits(refresh.request));
         self.refreshes.done.retain(|call| conn.has_call(*call));
         self.refreshes.waiting = waiting;
-        self.refreshes.bytes -= lost.iter().map(|refresh| refresh.answer.len()).sum::<usize>();
+        self.refreshes.bytes -= lost.iter().map(Refresh::bytes).sum::<usize>();
         for refresh in lost {
             self.stands(&refresh);
         }

@@ -143,9 +143,19 @@ fn shown(reference: &str) -> String {
 /// The maximum number of characters of a refused reference in an error. Usable addresses are shorter.
 const MOST_SHOWN: usize = 8192;
 
+/// The maximum number of bytes of the challenges of one response.
+pub(super) const MOST_CHALLENGED: usize = 64 << 10;
+
+/// Returns the beginning of a refusal: the head without the body. Challenges beyond the limit are dropped.
 pub(super) fn refused(head: &Parts) -> Rejection {
+    let mut room = MOST_CHALLENGED;
     let challenges = head.headers.get_all(header::WWW_AUTHENTICATE).iter();
-    let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()).into_owned()).collect();
+    let challenges = challenges.map(|value| String::from_utf8_lossy(value.as_bytes()));
+    let challenges = challenges.map_while(|challenge| {
+        room = room.checked_sub(challenge.len())?;
+        Some(challenge.into_owned())
+    });
+    let challenges = challenges.collect();
     Rejection { status: head.status.as_u16(), challenges, retry_after: retry_after(head), body: Vec::new() }
 }
 

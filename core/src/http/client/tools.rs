@@ -32,8 +32,6 @@ pub(super) struct Page {
     pub(super) rest: Option<String>,
     /// The tools that cannot be offered, with the reasons.
     pub(super) invalid: Vec<(String, InvalidHeaderParam)>,
-    /// The cursor of the next page.
-    pub(super) next: Option<String>,
 }
 
 /// The maximum number of unusable tools of one page that are reported. All unusable tools are omitted.
@@ -45,12 +43,11 @@ impl Tools {
         self.known.get(tool).map_or(&[], Vec::as_slice)
     }
 
-    /// Learns the parameters of tools from a response to `tools/list`. Returns the next cursor, the tools that are
-    /// invalid, and the response without them. Text that is not well-formed is ignored: the connection reports it.
+    /// Learns the parameters of tools from a response to `tools/list`. Returns the tools that are invalid, and
+    /// the response without them. Text that is not well-formed is ignored: the connection reports it.
     pub(super) fn learn(&mut self, text: &str, depth: u32, limits: &Limits) -> Page {
         let mut page = Page::default();
         let Ok(Message::Response { result, .. }) = Message::parse(text, depth) else { return page };
-        page.next = result.member("nextCursor").and_then(|cursor| cursor.decode().ok());
         let Some(tools) = result.member("tools") else { return page };
         let (mut kept, mut left_out): (Vec<&str>, bool) = (Vec::new(), false);
         for tool in ArrayIter::new(tools.get(), depth) {
@@ -127,7 +124,7 @@ mod tests {
         let plain = tool("plain", "");
         let bad = tool("bad", r#","x-mcp-header":"a b""#);
         let page = tools.learn(&list(&[good.clone(), plain.clone()]), 128, &Limits::default());
-        assert_eq!((page.rest, page.invalid.len(), page.next.as_deref()), (None, 0, Some("n")));
+        assert_eq!((page.rest, page.invalid.len()), (None, 0));
         assert_eq!((tools.params("good").len(), tools.params("plain").len(), tools.params("other").len()), (1, 0, 0));
         let page = tools.learn(&list(&[bad.clone(), good.clone(), bad, plain.clone()]), 128, &Limits::default());
         let expected = format!(

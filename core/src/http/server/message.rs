@@ -151,7 +151,7 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
             HeaderClaims::Unknown(_) | HeaderClaims::Version(_) => {
-                Ok(Target::Modern(Arc::new(MirroredHeaders { version: declared.mirrored(), ..headers })))
+                Ok(Target::Modern(Some(Arc::new(MirroredHeaders { version: declared.mirrored(), ..headers }))))
             }
         }
     }

@@ -41,22 +41,50 @@ impl Session {
         }
     }
 
+    /// Starts the period in which the client has to read something, if messages wait in the connection because its only
+    /// exchange is full. It ends once none wait there, and not with each read, which only makes room for the next ones.
+    pub(super) fn watch_only_reader(&mut self, is_full: bool) {
+        if matches!(self.kind, SessionKind::Streams { .. }) {
+            return;
+        }
+        match self.held {
+            Some(_) if !is_full => self.held = None,
+            None if is_full && self.conn.has_output() => self.watch_readers(),
+            _ => {}
+        }
+    }
+
     /// Starts the period in which every client has to read something.
     fn watch_readers(&mut self) {
         self.watch = self.watch.wrapping_add(1);
         self.held = Some(self.clock + self.options.limits.stalled);
     }
 
-    /// Ends the exchanges of clients that have read nothing since messages were refused. A client can resume a stream
-    /// if it has received an event id of it. Any other response is lost, which the client sees: it breaks off, or
-    /// becomes 503.
+    /// Ends the exchanges of clients that have read nothing since messages were refused, or since they wait in the
+    /// connection. A client can resume a stream if it has received an event id of it. Any other response is lost, which
+    /// the client sees: it breaks off, or becomes 503.
     pub(super) fn close_unread_exchanges(&mut self) {
         let stalls = |it: &Exchange| it.waiting() > 0 && it.read_in != self.watch;
         let stalled: alloc::vec::Vec<_> =
             self.exchanges.iter().filter(|(_, it)| stalls(it)).map(|(id, _)| ExchangeId(id)).collect();
-        stalled.into_iter().for_each(|id| self.close_unread(id));
+        for id in stalled {
+            self.close_unread(id);
+            self.lose_only_exchange(id);
+        }
         if self.held.is_some() {
             self.watch_readers();
+        }
+    }
+
+    /// Ends the connection if this was the only exchange that it ever has.
+    pub(super) fn lose_only_exchange(&mut self, id: ExchangeId) {
+        match &mut self.kind {
+            SessionKind::Modern { .. } => self.conn.handle_disconnect(),
+            SessionKind::Old { stream, .. } if *stream == Some(id) => {
+                *stream = None;
+                self.conn.handle_disconnect();
+            }
+            SessionKind::Old { .. } | SessionKind::Streams { .. } => {}
         }
     }
 

@@ -24,7 +24,7 @@ impl Session {
     pub(super) fn begin<'a>(&mut self, id: ExchangeId, request: &'a Request) -> Option<Event<'a>> {
         self.watch_authorization(id);
         match &request.target {
-            Target::Modern(headers) => self.message(id, request, Some(headers.clone())),
+            Target::Modern(headers) => self.message(id, request, headers.clone()),
             Target::Initialize | Target::Message(_) | Target::OldMessage(_) => self.message(id, request, None),
             Target::Listen(_, last) => {
                 self.touched = true;

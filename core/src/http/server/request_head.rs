@@ -5,9 +5,9 @@ use core::fmt;
 
 use http::{
     Extensions, HeaderMap, Method, Uri,
-    header::{self, HeaderName},
+    header::{self, HeaderName, HeaderValue},
     request::Parts,
-    uri::PathAndQuery,
+    uri::{Authority, PathAndQuery},
 };
 
 use crate::http::{names::SESSION_ID, session_id::PARAMETER};
@@ -45,6 +45,7 @@ impl RequestHead {
         const ENTRY: usize = 96;
 
         let target = self.uri.path_and_query().map_or(0, |target| target.as_str().len());
+        let target = target + self.uri.authority().map_or(0, |authority| authority.as_str().len());
         let headers = self.headers.iter().map(|(name, value)| name.as_str().len() + value.len() + ENTRY);
         headers.fold(target + ENTRY, usize::saturating_add)
     }
@@ -96,7 +97,7 @@ impl ExposedHeads {
                 None => !CREDENTIALS.contains(name) && !value.is_sensitive(),
             };
             if is_exposed {
-                headers.append(name, value.clone());
+                headers.append(name, copied(value));
             }
         }
         let uri = without_session(&head.uri);
@@ -104,25 +105,36 @@ impl ExposedHeads {
     }
 }
 
-/// Returns a target without the id of a session in its query.
+/// Returns a copy of a target without the id of a session in its query.
 fn without_session(uri: &Uri) -> Uri {
     let is_id = |member: &&str| member.split_once('=').is_some_and(|(name, _)| name == PARAMETER);
     let query = uri.query().unwrap_or_default();
-    if !query.split('&').any(|member| is_id(&member)) {
-        return uri.clone();
-    }
     let rest: Vec<&str> = query.split('&').filter(|member| !is_id(member)).collect();
-    let target = if rest.is_empty() { uri.path().to_owned() } else { [uri.path(), "?", &rest.join("&")].concat() };
+    let target = match uri.path_and_query() {
+        Some(target) if rest.len() == query.split('&').count() => target.as_str().to_owned(),
+        _ if rest.is_empty() => uri.path().to_owned(),
+        _ => [uri.path(), "?", &rest.join("&")].concat(),
+    };
     let mut parts = uri.clone().into_parts();
-    // A part of a query is a query.
-    parts.path_and_query = PathAndQuery::try_from(target).ok();
+    // A part of a query is a query. Like a header, it may share the buffer of the whole head.
+    parts.path_and_query = parts.path_and_query.and_then(|_| PathAndQuery::try_from(target).ok());
+    parts.authority = parts.authority.and_then(|authority| Authority::try_from(authority.as_str()).ok());
     Uri::from_parts(parts).unwrap_or_default()
+}
+
+/// Returns a copy of a value, which shares no buffer: that of the whole head, or of all that a driver has read, may be
+/// much larger.
+fn copied(value: &HeaderValue) -> HeaderValue {
+    // The bytes of a value are valid.
+    let mut copy = HeaderValue::from_bytes(value.as_bytes()).unwrap_or_else(|_| value.clone());
+    copy.set_sensitive(value.is_sensitive());
+    copy
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use http::{HeaderValue, Request};
+    use http::Request;
 
     fn head() -> Parts {
         let mut sensitive = HeaderValue::from_static("key");
@@ -168,6 +180,26 @@ mod tests {
                 assert_eq!(exposed.expose(&head).uri, expected, "{target}");
             }
         }
+    }
+
+    #[test]
+    fn exposed_heads_share_no_buffer() {
+        let (mut head, ()) =
+            Request::get("https://mcp.example:8080/mcp?tenant=a").body(()).expect("a request").into_parts();
+        let mut value = HeaderValue::from_static("a long value");
+        value.set_sensitive(true);
+        head.headers.insert("x-tenant", value);
+        let exposed = ExposedHeads::only([HeaderName::from_static("x-tenant")]).expose(&head);
+        let of_head = |head: &Uri| head.authority().map(|it| it.as_str().as_ptr());
+        assert_eq!(exposed.uri, head.uri);
+        assert_ne!(exposed.uri.path().as_ptr(), head.uri.path().as_ptr());
+        assert_ne!(of_head(&exposed.uri), of_head(&head.uri));
+        let [copy, value] = [&exposed.headers, &head.headers].map(|headers| &headers["x-tenant"]);
+        assert_eq!(copy, value);
+        assert!(copy.is_sensitive());
+        assert_ne!(copy.as_bytes().as_ptr(), value.as_bytes().as_ptr());
+        let entries = "mcp.example:8080/mcp?tenant=a".len() + "x-tenanta long value".len() + 96 * 2;
+        assert_eq!(exposed.weight(), entries);
     }
 
     #[test]

@@ -16,7 +16,7 @@ use super::{
 use crate::{
     connection::{ArrivalExtension, Principal, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, fields::Fields, response},
-    protocol::Method,
+    protocol::{Method, MirroredHeaders},
     wire::{self, ArrayIter, Message, MessageOffsets, RawJson, RequestId},
 };
 
@@ -245,10 +245,13 @@ impl Request {
         }
     }
 
-    /// Returns the decoded bytes that a connection counts for a request of the modern era, besides its length.
+    /// Returns the bytes that a request of the modern era takes besides its length: decoded parts, and headers.
     fn described(&self) -> usize {
         match &self.target {
-            Target::Modern(_) => self.message().as_ref().map_or(0, request_weight),
+            Target::Modern(headers) => {
+                let headers = headers.as_deref().map_or(0, MirroredHeaders::weight);
+                self.message().as_ref().map_or(0, request_weight).saturating_add(headers)
+            }
             _ => 0,
         }
     }
@@ -259,9 +262,13 @@ impl Request {
         &self.body
     }
 
-    /// Frees the body after the request was [opened](super::Session::open) and its event was passed on.
+    /// Frees the body after the request was [opened](super::Session::open) and its event was passed on, and the headers
+    /// that repeat parts of it.
     pub fn drop_body(&mut self) {
         (self.body, self.offsets) = (Vec::new(), None);
+        if let Target::Modern(headers) = &mut self.target {
+            *headers = None;
+        }
     }
 
     /// Returns the authenticated sender.

@@ -298,7 +298,7 @@ impl Session {
         self.queue.allocated_mut().and_then(|queue| queue.remove(id));
         match &mut self.kind {
             // A client that disconnects cancels its request.
-            SessionKind::Modern { .. } => self.conn.handle_disconnect(),
+            SessionKind::Modern { .. } | SessionKind::Old { .. } => self.lose_only_exchange(id),
             // The client has not received the id of the session.
             SessionKind::Streams { .. } if exchange.opens => self.conn.finish(CloseReason::ConnectionLost),
             SessionKind::Streams { streams, .. } => {
@@ -307,11 +307,6 @@ impl Session {
                     streams.all.remove(stream);
                 }
             }
-            SessionKind::Old { stream, .. } if *stream == Some(id) => {
-                *stream = None;
-                self.conn.handle_disconnect();
-            }
-            SessionKind::Old { .. } => {}
         }
         self.pump();
     }
@@ -522,6 +517,7 @@ impl Session {
             }
             // If there is only one exchange, messages that it has no room for wait in the connection.
             if !matches!(self.kind, SessionKind::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
+                self.watch_only_reader(true);
                 return self.settle();
             }
             if !self.conn.has_output() {
@@ -541,6 +537,7 @@ impl Session {
             }
         }
         self.touched = false;
+        self.watch_only_reader(false);
         if self.conn.phase() == Phase::Closed {
             self.end_all();
         }

@@ -7,8 +7,8 @@ use crate::{http::SessionId, protocol::MirroredHeaders};
 /// The target of a request: the message, stream or session that it is for.
 #[derive(Clone, Debug)]
 pub(super) enum Target {
-    /// A message of the modern era, which belongs to no session.
-    Modern(Arc<MirroredHeaders>),
+    /// A message of the modern era, which belongs to no session, with its headers until it was opened.
+    Modern(Option<Arc<MirroredHeaders>>),
     /// The first message of a session.
     Initialize,
     /// A message of a session.

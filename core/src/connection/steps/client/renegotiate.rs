@@ -113,7 +113,7 @@ impl Engine {
 
     fn start_session(&mut self, now: Timestamp, call: CallId, version: ProtocolVersion, error: &ErrorObject) {
         self.calls.suspend(self.clock, call);
-        self.retries.defer(call, error.clone());
+        self.retries.defer(call, error.clone().shortened());
         (self.phase, self.version, self.peer) = (Phase::Opening, None, CapabilitySet::EMPTY);
         self.cache().clear();
         self.keepalive = KeepaliveState::of(self.settings(), now);

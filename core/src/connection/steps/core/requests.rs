@@ -178,7 +178,8 @@ impl Engine {
     }
 
     /// Returns the error for params in a form whose own capability was not declared: modes of elicitation, tools of
-    /// sampling.
+    /// sampling. These forms and capabilities are of 2025-11-25. They are also refused in sessions of earlier
+    /// revisions, which have no rule for them: an application does not get what its configuration excludes.
     pub(crate) fn undeclared_form(&self, method: Method, params: Option<&RawJson<'_>>) -> Option<&'static str> {
         let has = |name: &str| params.is_some_and(|params| params.member(name).is_some());
         match method {

@@ -62,6 +62,16 @@ impl Engine {
         self.arrival.as_ref()?.headers.as_deref()
     }
 
+    /// Drops the checked headers of the frame, unless the method is `tools/call`: the arguments that such a request
+    /// repeats are checked once its tool is known.
+    fn drop_headers(&mut self, method: Option<Method>) {
+        if method != Some(Method::CallTool)
+            && let Some(arrival) = self.arrival.as_mut().filter(|arrival| arrival.headers.is_some())
+        {
+            Arc::make_mut(arrival).headers = None;
+        }
+    }
+
     /// Returns whether this is a server that supports the modern era.
     pub(crate) fn is_modern_server(&self) -> bool {
         self.role() == Role::Server && self.serves_modern()
@@ -131,6 +141,7 @@ impl Engine {
         if !origin.repetition.is_found && self.headers().is_none() && weight <= SMALL_META {
             self.modern.repeated.note_client(meta, &modern.client);
         }
+        self.drop_headers(method.known());
         if self.modern.result_head.is_none() {
             self.modern.result_head = self.role_state.server_info().and_then(|server| ResultHead::new(server).ok());
         }
