@@ -39,7 +39,7 @@ pub(super) trait Site {
     }
 }
 
-/// Why a request has no valid credentials. The server has no part in it.
+/// The reason why a request has no valid credentials. The server has no part in it.
 #[derive(Debug)]
 pub(super) enum NoCredentials {
     /// It was not sent: there is no token for it.

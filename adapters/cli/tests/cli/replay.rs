@@ -87,10 +87,36 @@ fn progress(value: f64) -> String {
     format!("<{}", json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params}))
 }
 
+/// A revision, the lines of a session, and the rules that they break.
+type Row<'a> = (&'a str, &'a [&'a str], &'a [&'a str]);
+
+const CANCELLATIONS: &[Row<'static>] = &[
+    (
+        "2025-11-25",
+        &[r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}"#],
+        &["client CANC-004"],
+    ),
+    (
+        "2025-11-25",
+        &[r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#],
+        &["client CANC-001"],
+    ),
+    (
+        "2025-11-25",
+        &[CALL, RESULT, r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#],
+        &[],
+    ),
+    (
+        "2025-11-25",
+        &[CALL, r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#, RESULT],
+        &[],
+    ),
+];
+
 pub(crate) fn broken_rules_of_sessions() {
     let folder = Folder::new("replay-broken");
     let (one, two) = (progress(1.0), progress(2.0));
-    let rows: &[(&str, &[&str], &[&str])] = &[
+    let rows: &[Row<'_>] = &[
         ("2025-11-25", &[CALL, &one, &two, RESULT], &[]),
         ("2025-11-25", &[CALL, &two, &one, RESULT], &["server PROG-007"]),
         ("2025-11-25", &[CALL, RESULT, &one], &["server PROG-009"]),
@@ -135,28 +161,8 @@ pub(crate) fn broken_rules_of_sessions() {
             &[r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#],
             &[],
         ),
-        (
-            "2025-11-25",
-            &[r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":9}}"#],
-            &["client CANC-004"],
-        ),
-        (
-            "2025-11-25",
-            &[r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":[]}}"#],
-            &["client CANC-001"],
-        ),
-        (
-            "2025-11-25",
-            &[CALL, RESULT, r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#],
-            &[],
-        ),
-        (
-            "2025-11-25",
-            &[CALL, r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#, RESULT],
-            &[],
-        ),
     ];
-    for (version, more, expected) in rows {
+    for (version, more, expected) in rows.iter().chain(CANCELLATIONS) {
         let file = folder.file("a.jsonl");
         fs::write(&file, record(&session(version, more))).expect("it is written");
         let (code, lines) = replay(&file);
