@@ -84,7 +84,10 @@ pub(crate) fn addresses_are_masked_in_any_order_of_fields() {
     drip(&at_server, &answer);
     expect(&mut client, answer.as_bytes());
     let record = fs::read_to_string(&file).expect("a record");
-    assert!(!record.contains("canary") && record.contains("/m?s=id-1"), "{record}");
+    assert!(!record.contains("canary"), "{record}");
+    // What is written at once may end within an address.
+    let first = String::from_utf8(part(&file, 1, "response-body")).expect("a text");
+    assert!(first.contains("/m?s=id-1\n"), "{record}");
 }
 
 pub(crate) fn secrets_in_streams_of_posts_are_masked() {
