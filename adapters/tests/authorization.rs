@@ -36,7 +36,7 @@ use crate::{
 };
 
 #[path = "authorization_keys.rs"]
-mod keys;
+mod authorization_keys;
 
 /// Part of every secret that the test makes up, and of nothing else.
 const CANARY: &str = "canary";

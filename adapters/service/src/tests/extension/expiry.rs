@@ -59,7 +59,7 @@ fn tasks_expire_after_their_ttl() {
 fn tasks_expire_after_the_end_of_their_connections() {
     let (_open, gate) = Gate::new();
     let kept_for = |millis| TaskPolicy { default_ttl: Some(Duration::from_millis(millis)), ..for_a_minute() };
-    let service = kept(kept_for(200), &gate).build().expect("a good service");
+    let service = kept(kept_for(2000), &gate).build().expect("a good service");
     let pairs = [modern(&service), modern(&service)];
     for pair in &pairs {
         begin(pair, "works");
