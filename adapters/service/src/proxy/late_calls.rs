@@ -78,13 +78,18 @@ pub(super) struct Late {
     until: Timestamp,
 }
 
-/// The state of the cancellation of a call: whether the backend has read it.
-#[derive(Clone, Copy, PartialEq, Eq)]
-enum End {
+/// The end of a call: whether the backend has read its cancellation.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum End {
     Sent,
     /// The response to a ping will confirm it.
     Confirming,
     Known,
+    /// The call has become a task, or is about to (2025-11-25). No cancellation that the backend reads ends a task, so
+    /// the call counts for the whole time, unless this request is the one for the result and gets its response.
+    Task {
+        is_result: bool,
+    },
 }
 
 impl Late {
@@ -92,9 +97,9 @@ impl Late {
         self.peer.calls().number() == connection
     }
 
-    fn add(&mut self, call: Option<CallId>) {
+    fn add(&mut self, call: Option<(CallId, End)>) {
         match (&mut self.calls, call) {
-            (Some(calls), Some(call)) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call, End::Sent),
+            (Some(calls), Some((call, end))) if calls.len() < MAX_LATE_CALLS => _ = calls.insert(call, end),
             _ => self.calls = None,
         }
     }
@@ -113,7 +118,7 @@ impl Late {
 
 impl LateCalls {
     /// Adds a call of a client, which counts at most until `max`.
-    pub(super) fn add(&mut self, client: Client, call: Option<CallId>, peer: &Peer<ClientRole>, max: Timestamp) {
+    pub(super) fn add(&mut self, client: Client, call: Option<(CallId, End)>, peer: &Peer<ClientRole>, max: Timestamp) {
         let connection = peer.calls().number();
         let mut on = self.of_clients.iter_mut().filter(|late| late.is_on(connection));
         if let Some(known) = on.find(|late| late.client.as_ref().is_none_or(|it| it.is(&client))) {
@@ -167,10 +172,12 @@ impl LateCalls {
 
     /// Records that the backend has responded to a call. Returns the entry of its client if that was the last call.
     pub(super) fn responded(&mut self, (connection, call): CallKey) -> Vec<Late> {
-        let known = self
-            .of_clients
-            .iter_mut()
-            .find_map(|late| late.calls.as_mut().filter(|_| late.peer.calls().number() == connection)?.remove(&call));
+        let mut on = self.of_clients.iter_mut().filter(|late| late.is_on(connection));
+        let calls = on.find_map(|late| late.calls.as_mut().filter(|calls| calls.contains_key(&call)));
+        let known = calls.and_then(|calls| match calls.get(&call) {
+            Some(End::Task { is_result: false }) => Some(End::Task { is_result: false }),
+            _ => calls.remove(&call),
+        });
         if known.is_none_or(|end| end == End::Known) {
             // The backend does not stop after a cancellation, so its other calls count for the whole time.
             self.continues.insert(connection);
@@ -220,7 +227,7 @@ mod tests {
         let connection = peer.calls().number();
         let add = |late: &mut LateCalls, number| {
             let call = peer.call_tool("wait", ()).expect("it is sent").id();
-            late.add(client(number), Some(call), &peer, at(60));
+            late.add(client(number), Some((call, End::Sent)), &peer, at(60));
         };
         add(&mut late, 1);
         assert_eq!(count(&late, at(59)), 1);
@@ -244,6 +251,35 @@ mod tests {
         assert_eq!(count(&late, at(59)), 1);
     }
 
+    /// A task goes on after its request was cancelled. It does not hide other calls of its client, and its responses
+    /// tell nothing about cancellations.
+    #[test]
+    fn tasks_count_until_their_results() {
+        let wait = Tool::new("wait", || "done");
+        let service = Service::builder("test", "1.0.0").tool(wait).build().expect("a service");
+        let server = TestClient::new(&service);
+        let peer = server.server();
+        let connection = peer.calls().number();
+        let [task, other] = [(); 2].map(|()| peer.call_tool("wait", ()).expect("it is sent").id());
+        for is_result in [false, true] {
+            let mut late = LateCalls::default();
+            late.add(client(1), Some((task, End::Task { is_result })), &peer, at(60));
+            late.add(client(2), Some((other, End::Sent)), &peer, at(60));
+            assert!(late.begin_confirmation(connection));
+            late.confirmed(connection, at(5));
+            assert_eq!((count(&late, at(4)), count(&late, at(59))), (2, 1), "{is_result}");
+            assert_eq!(late.responded((connection, task)).len(), usize::from(is_result));
+            assert_eq!(count(&late, at(59)), usize::from(!is_result), "the other call has its time");
+            assert_eq!(late.continues.len(), 0, "{is_result}");
+        }
+        // Beside another call of its client.
+        let mut late = LateCalls::default();
+        late.add(client(1), Some((other, End::Sent)), &peer, at(60));
+        late.add(client(1), Some((task, End::Task { is_result: true })), &peer, at(60));
+        assert_eq!((late.responded((connection, other)).len(), late.continues.len()), (0, 0));
+        assert_eq!(late.responded((connection, task)).len(), 1);
+    }
+
     /// The states are those of calls, not of their client: a later call does not hide that the backend has continued an
     /// earlier one.
     #[test]
@@ -254,18 +290,18 @@ mod tests {
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
         let [first, second] = [(); 2].map(|()| peer.call_tool("wait", ()).expect("it is sent").id());
-        late.add(client(1), Some(first), &peer, at(60));
+        late.add(client(1), Some((first, End::Sent)), &peer, at(60));
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
-        late.add(client(1), Some(second), &peer, at(60));
+        late.add(client(1), Some((second, End::Sent)), &peer, at(60));
         assert_eq!(late.responded((connection, first)).len(), 0);
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
         assert_eq!(count(&late, at(59)), 1);
         // Without a confirmation the responses may have crossed the cancellations.
         let mut late = LateCalls::default();
-        late.add(client(1), Some(first), &peer, at(60));
-        late.add(client(1), Some(second), &peer, at(60));
+        late.add(client(1), Some((first, End::Sent)), &peer, at(60));
+        late.add(client(1), Some((second, End::Sent)), &peer, at(60));
         assert_eq!(late.responded((connection, first)).len(), 0);
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
@@ -283,21 +319,21 @@ mod tests {
         let stored = |late: &LateCalls, at: usize| late.of_clients[at].calls.as_ref().map(BTreeMap::len);
         // Of one client.
         for (number, call) in calls.iter().enumerate() {
-            late.add(client(0), Some(*call), &peer, at(60));
+            late.add(client(0), Some((*call, End::Sent)), &peer, at(60));
             assert_eq!(stored(&late, 0), Some(number + 1).filter(|count| *count <= 64), "{number}");
         }
-        late.add(client(0), Some(calls[0]), &peer, at(60));
+        late.add(client(0), Some((calls[0], End::Sent)), &peer, at(60));
         assert_eq!((stored(&late, 0), late.of_clients.len()), (None, 1));
         // Of all clients.
         for number in 1..255 {
-            late.add(client(number), Some(calls[0]), &peer, at(60));
+            late.add(client(number), Some((calls[0], End::Sent)), &peer, at(60));
         }
         assert_eq!(
             (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 254)),
             (255, 255, Some(1))
         );
         for number in [255, 256, 257] {
-            late.add(client(number), Some(calls[0]), &peer, at(60));
+            late.add(client(number), Some((calls[0], End::Sent)), &peer, at(60));
             assert_eq!(
                 (late.of_clients.len(), late.clients(connection).flatten().count(), stored(&late, 255)),
                 (256, 255, None)
@@ -319,7 +355,7 @@ mod tests {
         for order in [[0, 1], [1, 0]] {
             let mut late = LateCalls::default();
             for it in order {
-                late.add(client(1), Some(calls[it]), &peers[it], at(60));
+                late.add(client(1), Some((calls[it], End::Sent)), &peers[it], at(60));
             }
             assert_eq!((late.peers().count(), count(&late, at(59))), (2, 2), "{order:?}");
             // Each is confirmed on its own.
@@ -329,7 +365,7 @@ mod tests {
             late.confirmed(first, at(5));
             assert_eq!((count(&late, at(4)), count(&late, at(5))), (2, 1), "{order:?}");
             // A response to a confirmed call extends the other calls of its connection only.
-            late.add(client(2), Some(calls[order[1]]), &peers[order[1]], at(60));
+            late.add(client(2), Some((calls[order[1]], End::Sent)), &peers[order[1]], at(60));
             assert!(late.begin_confirmation(second));
             late.confirmed(second, at(5));
             assert_eq!(late.responded((first, calls[order[0]])).len(), 1, "{order:?}");
@@ -356,7 +392,7 @@ mod tests {
         let (peer, mut late) = (server.server(), LateCalls::default());
         let connection = peer.calls().number();
         let call = peer.call_tool("wait", ()).expect("it is sent").id();
-        late.add(client(1), Some(call), &peer, at(60));
+        late.add(client(1), Some((call, End::Sent)), &peer, at(60));
         late.begin_confirmation(connection);
         late.confirmed(connection, at(5));
         for (on, until, expected) in

@@ -94,7 +94,8 @@
 //!
 //! - the backend sends a request in the grace period, which is refused, and the period begins again;
 //! - the backend has responded to another cancelled call after it had read the cancellation;
-//! - the backend does not respond to the ping.
+//! - the backend does not respond to the ping;
+//! - the call has become a task of 2025-11-25, or is about to. A task goes on after its request was cancelled.
 //!
 //! No time proves that a server has stopped. A server that ignores a cancellation, and sends nothing in the grace
 //! period, can still send a question about the call afterwards. For such servers, set the grace period to `late_time`

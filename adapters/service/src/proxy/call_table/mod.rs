@@ -16,7 +16,7 @@ use mcp_proto::{
 };
 
 pub(super) use self::call_entry::{Answer, CallEntry, Question};
-use super::late_calls::{CallKey, Client, LateCalls};
+use super::late_calls::{CallKey, Client, End, LateCalls};
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
     outbound::peer::Peer,
@@ -52,6 +52,20 @@ struct Row {
 }
 
 impl Row {
+    /// Returns the request whose response ends the call, or else its own request.
+    fn end(&self) -> (CallId, End) {
+        match self.task_result {
+            Some(result) => (result, End::Task { is_result: true }),
+            None if self.is_task => (self.call, End::Task { is_result: false }),
+            None => (self.call, End::Sent),
+        }
+    }
+
+    /// Returns whether this response ends the work of the backend on the call.
+    fn is_ended_by(&self, call: CallId) -> bool {
+        !self.is_task || self.task_result == Some(call)
+    }
+
     /// Returns whether a message of the backend may belong to the call.
     fn is_candidate(&self) -> bool {
         self.place.is_some() && self.entry.is_open()
@@ -197,8 +211,7 @@ impl Drop for Registered {
         let removed = {
             let mut table = lock(&self.table.table);
             let removed = self.entry.row.get().and_then(|row| table.remove_row(*row));
-            // The response to a task does not end the work on it.
-            let call = removed.as_ref().filter(|row| !row.is_task).map(|row| row.call);
+            let call = removed.as_ref().map(Row::end);
             // Under one lock, so that the call is always in flight or late. The response may have arrived in between.
             let late = late.filter(|_| self.entry.is_open());
             if let Some((client, until)) = late {
@@ -327,7 +340,7 @@ impl CallTable {
     /// has become a task: then the result of the task ends it.
     pub(super) fn responded(&self, call: CallKey) {
         let table = lock(&self.table);
-        if let Some(row) = table.row_of(call).filter(|row| !row.is_task || row.task_result == Some(call.1)) {
+        if let Some(row) = table.row_of(call).filter(|row| row.is_ended_by(call.1)) {
             row.entry.set_open(false);
         }
     }
@@ -339,7 +352,9 @@ impl CallTable {
             let table = &mut *lock(&self.table);
             if let Some(row) = table.row_of(call) {
                 // The call was cancelled, and becomes a late call next.
-                row.entry.set_open(false);
+                if row.is_ended_by(call.1) {
+                    row.entry.set_open(false);
+                }
                 return;
             }
             table.late.responded(call)

@@ -225,6 +225,28 @@ fn call_in_the_outbox_is_not_in_flight() {
     drop(bob);
 }
 
+/// A response may arrive between the cancellation of a call and its end here. The one that names a task ends no work.
+#[test]
+fn cancelled_calls_are_late_until_their_work_ends() {
+    let (client, context) = request();
+    let (table, peer) = (Arc::new(CallTable::default()), client.server());
+    let number = peer.calls().number();
+    for (is_task, with_result, expected) in [(false, false, 0), (true, false, 1), (true, true, 0)] {
+        let call = send(&table, &peer, &context, is_task);
+        let mut last = call.pending.id();
+        let result = peer.call_tool("keep", ()).expect("it is sent");
+        if with_result {
+            table.responded_late((number, last));
+            last = result.id();
+            table.began(&peer, &call.entry, last, is_task);
+        }
+        table.responded_late((number, last));
+        drop(call);
+        assert_eq!(table.callers(number).late.len(), expected, "{is_task} {with_result}");
+        lock(&table.table).late = LateCalls::default();
+    }
+}
+
 #[test]
 fn message_on_the_stream_of_an_ended_call_belongs_to_no_other() {
     let ((client, context), (_bob, of_bob)) = (request(), request());
