@@ -20,8 +20,16 @@ use crate::{
 pub(in crate::server) struct TaskClock {
     /// One moment on the clock of the service, and on that of the connection.
     same: OnceLock<(Timestamp, Timestamp)>,
-    /// The timer of this connection for tasks that expire: its time and its key.
-    alarm: Mutex<Option<(Timestamp, u64)>>,
+    alarm: Mutex<Alarm>,
+}
+
+/// The alarm of a connection for tasks that expire.
+#[derive(Debug, Default)]
+struct Alarm {
+    /// The time and the key of its timer.
+    timer: Option<(Timestamp, u64)>,
+    /// Whether the connection has ended, so that its timers do not fire any more.
+    is_over: bool,
 }
 
 impl Context<ServerRole> {
@@ -57,18 +65,22 @@ impl SessionState<ServerRole> {
         self.watch_tasks(connection);
     }
 
-    pub(super) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
+    pub(crate) fn watch_tasks(self: &Arc<Self>, connection: &Arc<dyn ConnectionHandle<ServerRole>>) {
         let Some(next) = self.app.tasks().next_expiry() else { return };
         let now = connection.update(|_, now| now);
         let at = now + next.saturating_since(self.task_time_at(now));
         let mut alarm = lock(&self.state.task_clock.alarm);
-        if alarm.is_some_and(|(before, _)| before <= at) {
+        if alarm.is_over {
+            drop(alarm);
+            return self.app.0.shared_tasks.watch_detached();
+        }
+        if alarm.timer.is_some_and(|(before, _)| before <= at) {
             return;
         }
-        if let Some(before) = alarm.take() {
+        if let Some(before) = alarm.timer.take() {
             connection.waiters().remove_timer(before);
         }
-        *alarm = Some(connection.waiters().add_timer(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
+        alarm.timer = Some(connection.waiters().add_timer(at, Waker::from(Arc::new(Watch(Arc::downgrade(self))))));
         drop(alarm);
         // This makes the driver compute its next deadline again.
         connection.update(|_, _| ());
@@ -76,10 +88,14 @@ impl SessionState<ServerRole> {
 
     /// Hands the alarm of a connection that has ended to the service.
     pub(in crate::server) fn unwatch_tasks(&self) {
-        let alarm = lock(&self.state.task_clock.alarm).take();
-        if let Some(alarm) = alarm {
+        let timer = {
+            let mut alarm = lock(&self.state.task_clock.alarm);
+            alarm.is_over = true;
+            alarm.timer.take()
+        };
+        if let Some(timer) = timer {
             if let Some(connection) = self.calls.connection() {
-                connection.waiters().remove_timer(alarm);
+                connection.waiters().remove_timer(timer);
             }
             self.app.0.shared_tasks.watch_detached();
         }
@@ -87,7 +103,7 @@ impl SessionState<ServerRole> {
 
     #[cfg(test)]
     pub(crate) fn watches_tasks(&self) -> bool {
-        lock(&self.state.task_clock.alarm).is_some()
+        lock(&self.state.task_clock.alarm).timer.is_some()
     }
 }
 
@@ -97,7 +113,7 @@ struct Watch(Weak<SessionState<ServerRole>>);
 impl Wake for Watch {
     fn wake(self: Arc<Self>) {
         let Some(shared) = self.0.upgrade() else { return };
-        lock(&shared.state.task_clock.alarm).take();
+        lock(&shared.state.task_clock.alarm).timer.take();
         if let Some(connection) = shared.calls.connection() {
             shared.expire_tasks(&connection);
         }

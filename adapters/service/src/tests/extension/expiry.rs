@@ -77,3 +77,23 @@ fn tasks_expire_after_the_end_of_their_connections() {
     // Their handlers are cancelled.
     pairs.iter().for_each(Pair::assert_clean);
 }
+
+/// A request that becomes a task on another thread may be announced after its connection has ended.
+#[test]
+fn a_task_expires_that_begins_after_the_end_of_its_connection() {
+    let (_open, gate) = Gate::new();
+    let policy = TaskPolicy { default_ttl: Some(Duration::from_millis(500)), ..for_a_minute() };
+    let service = kept(policy, &gate).build().expect("a good service");
+    let (ended, open) = (modern(&service), modern(&service));
+    ended.cut();
+    begin(&open, "works");
+    // The clock of the open connection stands still, so its timer does not fire.
+    let session = ended.server_session.shared();
+    session.watch_tasks(&ended.server.connection());
+    assert!(!session.watches_tasks());
+    let start = Instant::now();
+    while service.tasks().usage().0 > 0 {
+        assert!(start.elapsed() < Duration::from_secs(60), "it expires without a request");
+        thread::yield_now();
+    }
+}
