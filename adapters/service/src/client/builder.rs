@@ -184,7 +184,7 @@ impl HostBuilder {
             list_roots: self.list_roots,
             observer: self.observer,
             custom: self.common.custom,
-            tasks: self.tasks.unwrap_or_default(),
+            tasks: Arc::new(self.tasks.unwrap_or_default()),
             random: self.common.random,
         }))
     }

@@ -100,7 +100,7 @@ pub(crate) struct Inner {
     pub(crate) list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
     pub(crate) observer: Option<Observer>,
     pub(crate) custom: CustomMethods<ClientRole>,
-    tasks: TaskPolicy,
+    tasks: Arc<TaskPolicy>,
     random: Random,
 }
 

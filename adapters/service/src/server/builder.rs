@@ -433,7 +433,7 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
             declared: self.declared,
             page_size: self.page_size,
             subscription_limits: self.subscription_limits,
-            tasks: self.tasks,
+            tasks: Arc::new(self.tasks),
             state_signer: StateSigner::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,

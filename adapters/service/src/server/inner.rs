@@ -27,7 +27,7 @@ pub(crate) struct Inner {
     pub(super) page_size: usize,
     /// The limits of one client's subscriptions to resources.
     pub(super) subscription_limits: SubscriptionLimits,
-    pub(super) tasks: TaskPolicy,
+    pub(super) tasks: Arc<TaskPolicy>,
     /// The tasks that belong to no connection (2026-07-28).
     pub(super) shared_tasks: Arc<Tasks>,
     pub(super) state_signer: StateSigner,

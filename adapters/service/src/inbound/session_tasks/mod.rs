@@ -31,7 +31,7 @@ use crate::{
 
 /// The tasks of one connection. Each connection has its own, so no peer sees the tasks of another one.
 pub(crate) struct TaskStore<X> {
-    policy: TaskPolicy,
+    policy: Arc<TaskPolicy>,
     random: Random,
     clock: Clock,
     /// Its lock is taken before that of a task.
@@ -99,7 +99,7 @@ pub(crate) struct Effects<X> {
 }
 
 impl<X: RoleInFlight> TaskStore<X> {
-    pub(crate) fn new(policy: TaskPolicy, random: Random) -> Self {
+    pub(crate) fn new(policy: Arc<TaskPolicy>, random: Random) -> Self {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 

@@ -1,6 +1,7 @@
 use std::{
     future::Future,
     pin::pin,
+    sync::Arc,
     task::{Poll, Wake, Waker},
 };
 
@@ -10,7 +11,7 @@ use super::*;
 use crate::server::in_flight::ServerInFlight;
 
 fn store(max_bytes: usize) -> TaskStore<ServerInFlight> {
-    TaskStore::new(TaskPolicy { max_bytes, ..TaskPolicy::default() }, Random::default())
+    TaskStore::new(Arc::new(TaskPolicy { max_bytes, ..TaskPolicy::default() }), Random::default())
 }
 
 fn create(store: &TaskStore<ServerInFlight>, weight: usize) -> RpcResult<String> {
