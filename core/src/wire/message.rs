@@ -161,7 +161,7 @@ impl Member {
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>) -> Option<Self> {
         let (member, taken) = match scanner.peek_name()? {
-            b'j' => (Self::Version, scanner.eat_beginning(b"\"jsonrpc\":\"2.0\"")),
+            b'j' => (Self::Version, scanner.eat_text(b"\"jsonrpc\":\"2.0\"")),
             b'i' => (Self::Id, scanner.eat_beginning(b"\"id\":")),
             b'm' => (Self::Method, scanner.eat_beginning(b"\"method\":")),
             b'p' => (Self::Params, scanner.eat_beginning(b"\"params\":")),
@@ -244,7 +244,9 @@ impl<'a> Envelope<'a, '_> {
         } else {
             let start = scanner.position();
             let passed = scanner.pass(1);
-            self.cut_in_response = passed.is_err() && matches!(member, Some(Member::Result | Member::Error));
+            if passed.is_err() {
+                self.cut_in_response = matches!(member, Some(Member::Result | Member::Error));
+            }
             let is_plain = passed?;
             if member == Some(Member::Method) {
                 // A short string without escapes, whose quotes are omitted. A number has no quotes.

@@ -370,6 +370,18 @@ impl<'a> Scanner<'a> {
         self.rest.get(1).copied()
     }
 
+    /// Takes `text`, if it is spelled exactly so.
+    #[inline(always)]
+    pub(super) fn eat_text<const N: usize>(&mut self, text: &[u8; N]) -> bool {
+        match self.rest.split_first_chunk() {
+            Some((start, rest)) if start == text => {
+                self.rest = rest;
+                true
+            }
+            _ => false,
+        }
+    }
+
     /// Takes `beginning` of a member, if it is spelled exactly so and no white space follows.
     #[inline(always)]
     pub(super) fn eat_beginning<const N: usize>(&mut self, beginning: &[u8; N]) -> bool {
