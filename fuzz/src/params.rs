@@ -118,6 +118,8 @@ fn write<T: Encode>(value: &T, version: Option<ProtocolVersion>) -> Result<Strin
     // The raw value encodes itself on one line, which differs from the input in whitespace between tokens only.
     match (&written, At(value, version).to_json()) {
         (Ok(written), Ok(line)) => assert_eq!(written.replace(['\n', '\r'], " "), line.get()),
+        // A serializer cannot write such a name, and stops before a value that the revision does not allow.
+        (Err(error), Err(_)) if error.to_string().contains("half of a surrogate pair") => {}
         (Err(error), Err(same)) => assert_eq!(error.to_string(), same.to_string()),
         // The name of a member is no text, which serializers need. It is written as received.
         (Err(error), Ok(line)) if error.to_string().contains("half of a surrogate pair") => {
