@@ -1,6 +1,6 @@
 //! The receiving side of tasks (2025-11-25): `tasks/*`, and requests that become tasks.
 
-use std::{collections::VecDeque, sync::Arc};
+use std::{collections::VecDeque, mem, sync::Arc};
 
 use mcp_proto::{
     connection::{CancelCause, SendError},
@@ -53,7 +53,7 @@ impl<E: Dispatch> DueResponses<E> {
 
     /// Responds without waiting for room: a result that does not fit is replaced by an error.
     fn give_up(&mut self) {
-        let answers = std::mem::take(&mut self.answers);
+        let answers = mem::take(&mut self.answers);
         if answers.is_empty() {
             return;
         }
@@ -213,6 +213,7 @@ impl<E: Dispatch> SessionState<E> {
             let execution = loop {
                 match begun {
                     TaskCreation::Task(execution) => break execution,
+                    TaskCreation::Ended => return,
                     TaskCreation::Refused(responder, error) => {
                         return responder.send(RpcResult::<Json>::Err(error)).await;
                     }
@@ -245,7 +246,7 @@ impl<E: Dispatch> SessionState<E> {
         connection: &Arc<dyn ConnectionHandle<E>>,
         responder: Responder<E>,
         meta: Option<Meta>,
-        (task, scopes, weight): (&TaskMetadata, &[String], usize),
+        (task, scopes, params): (&TaskMetadata, &[String], usize),
     ) -> TaskCreation<E> {
         let key = responder.key();
         let effects = connection.update(|_, now| self.tasks.expire(now));
@@ -254,36 +255,38 @@ impl<E: Dispatch> SessionState<E> {
         // Another token of the same client may have opened the stream that carries notifications.
         let is_announced = scopes.is_empty() || !connection.authenticates();
         let begun = connection.update(|conn, now| {
+            if !conn.is_open(key) {
+                return Ok(Announcement::Ended);
+            }
             let mut in_flight = None;
-            let task = self.tasks.create(now, task.ttl, weight, (scopes, is_announced), |id| {
+            let task = self.tasks.create(now, task.ttl, params, (scopes, is_announced), |id| {
                 let begun = InFlight::of_task(id, meta);
                 let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
                 in_flight = Some(begun.clone());
                 begun
             })?;
             let id = task.task_id.clone();
-            match conn.respond_task(key, &CreateTaskResult::new(task)) {
-                Ok(progress) => self.tasks.follow(&id, progress),
-                Err(SendError::Busy) => {
-                    self.tasks.discard(&id);
-                    return Ok(None);
+            let refused = match conn.respond_task(key, &CreateTaskResult::new(task)) {
+                Ok(progress) => {
+                    self.tasks.follow(&id, progress);
+                    return Ok(in_flight.map_or(Announcement::Ended, Announcement::Sent));
                 }
+                Err(SendError::Busy) => Announcement::Busy,
                 // The connection has ended, or is about to: so has the task.
-                Err(_) => self.tasks.discard(&id),
-            }
-            Ok(in_flight)
+                Err(_) => Announcement::Ended,
+            };
+            self.tasks.discard(&id);
+            self.tasks.release_params(params);
+            Ok(refused)
         });
         match begun {
-            Ok(Some(in_flight)) => {
+            Ok(Announcement::Sent(in_flight)) => {
                 responder.disarm();
-                TaskCreation::Task(TaskExecution {
-                    shared: self.clone(),
-                    connection: connection.clone(),
-                    in_flight,
-                    owed: true,
-                })
+                let (shared, connection) = (self.clone(), connection.clone());
+                TaskCreation::Task(TaskExecution { shared, connection, in_flight, params, owed: true })
             }
-            Ok(None) => TaskCreation::Busy(responder),
+            Ok(Announcement::Busy) => TaskCreation::Busy(responder),
+            Ok(Announcement::Ended) => TaskCreation::Ended,
             Err(error) => TaskCreation::Refused(responder, error),
         }
     }
@@ -295,6 +298,17 @@ enum TaskCreation<E: Dispatch> {
     Refused(Responder<E>, ErrorObject),
     /// The outbox had no room for the response.
     Busy(Responder<E>),
+    /// The request was cancelled or answered, or the connection has ended. Nothing is run.
+    Ended,
+}
+
+/// The outcome of the response to a request that becomes a task.
+enum Announcement<I> {
+    Sent(Arc<InFlight<I>>),
+    /// The outbox had no room for it.
+    Busy,
+    /// The request is not open.
+    Ended,
 }
 
 /// The execution of a task. Dropping it early ends the task, with an error.
@@ -302,15 +316,22 @@ struct TaskExecution<E: Dispatch> {
     shared: Arc<SessionState<E>>,
     connection: Arc<dyn ConnectionHandle<E>>,
     in_flight: Arc<InFlight<E::InFlight>>,
+    /// The size of the params, which are counted until the handler has ended.
+    params: usize,
     owed: bool,
 }
 
 impl<E: Dispatch> TaskExecution<E> {
     async fn end<T: Encode>(mut self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) {
         self.owed = false;
+        self.release_params();
         if let Some(left) = self.finish(answer, fault) {
             left.send().await;
         }
+    }
+
+    fn release_params(&mut self) {
+        self.shared.tasks.release_params(mem::take(&mut self.params));
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
@@ -335,6 +356,7 @@ impl<E: Dispatch> TaskExecution<E> {
 
 impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
+        self.release_params();
         if self.owed {
             let error = ErrorObject::internal("The handler of this task was dropped");
             drop(self.finish(RpcResult::<Replaceable<Json>>::Err(error), |_| None));

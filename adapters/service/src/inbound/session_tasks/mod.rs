@@ -103,18 +103,21 @@ impl<X: RoleInFlight> TaskStore<X> {
         Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
     }
 
-    /// Creates a working task. Its params take `weight` bytes, and requests about it need `scopes`. If it is not
-    /// announced, no message about it is sent, except to a request that waits for its result.
+    /// Creates a working task, and requests about it need `scopes`. If it is not announced, no message about it is
+    /// sent, except to a request that waits for its result.
+    ///
+    /// Its params take `params` bytes until [`release_params`](Self::release_params) is called: the job of a task that
+    /// was cancelled or has expired keeps them.
     pub(crate) fn create(
         &self,
         now: Timestamp,
         ttl: Option<u64>,
-        weight: usize,
+        params: usize,
         (scopes, is_announced): (&[String], bool),
         in_flight: impl FnOnce(String) -> Arc<InFlight<X>>,
     ) -> RpcResult<Task> {
         let mut table = lock(&self.tasks);
-        if table.tasks.len() >= self.policy.max_tasks || !table.make_room(weight, self.policy.max_bytes) {
+        if table.tasks.len() >= self.policy.max_tasks || !table.make_room(params, self.policy.max_bytes) {
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let id = self.random.name()?;
@@ -132,7 +135,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             awaited_by: BTreeMap::new(),
             open_requests: 0,
             progress: None,
-            weight,
+            weight: 0,
             fetched: false,
         };
         let task = self.show(&entry);
@@ -140,8 +143,15 @@ impl<X: RoleInFlight> TaskStore<X> {
             // A source of randomness that repeats itself is none.
             return Err(ErrorObject::internal("No randomness available"));
         }
-        table.bytes += weight;
+        table.bytes += params;
         Ok(task)
+    }
+
+    /// Counts the params of a task no more, whose job does not have them any more.
+    pub(crate) fn release_params(&self, bytes: usize) {
+        let mut table = lock(&self.tasks);
+        // A store that was closed counts nothing.
+        table.bytes = table.bytes.saturating_sub(bytes);
     }
 
     /// Removes a task whose id was not sent to the peer.
@@ -261,7 +271,6 @@ impl<X: RoleInFlight> TaskStore<X> {
             return Err(ErrorObject::invalid_params(format!("The task is already {}", entry.status)));
         }
         let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
-        table.reweigh(&mut entry, 0);
         let mut effects = self.end(&mut table, &mut entry, now, TaskStatus::Cancelled, None, outcome);
         effects.stop.push(entry.in_flight.clone());
         Ok((self.show(&entry), effects))
@@ -282,13 +291,8 @@ impl<X: RoleInFlight> TaskStore<X> {
             // Its message is that of the task, too.
             Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
         };
-        {
-            let mut entry = lock(&entry);
-            if entry.status.is_terminal() {
-                return Effects::default();
-            }
-            // The params are not needed any more.
-            table.reweigh(&mut entry, 0);
+        if lock(&entry).status.is_terminal() {
+            return Effects::default();
         }
         let has_room = table.make_room(weight, self.policy.max_bytes);
         let mut entry = lock(&entry);

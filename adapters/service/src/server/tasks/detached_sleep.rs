@@ -4,6 +4,7 @@ use std::{
     collections::BTreeMap,
     future::Future,
     io,
+    panic::{self, AssertUnwindSafe},
     pin::Pin,
     sync::{
         Arc, Condvar, Mutex, OnceLock, PoisonError,
@@ -52,7 +53,7 @@ struct State {
 }
 
 impl SleepThread {
-    fn new(start: fn(Arc<Self>) -> io::Result<()>, timer: Option<DetachedTimer>) -> Arc<Self> {
+    pub(super) fn new(start: fn(Arc<Self>) -> io::Result<()>, timer: Option<DetachedTimer>) -> Arc<Self> {
         Arc::new(Self { state: Mutex::default(), changed: Condvar::new(), start, timer })
     }
 
@@ -81,7 +82,8 @@ impl SleepThread {
             if let Some(first) = state.wakers.first_entry().filter(|first| first.key().0 <= now) {
                 let waker = first.remove();
                 drop(state);
-                waker.wake();
+                // A waker may call code of the application, whose panic must not end the sleeps of others.
+                let _ = panic::catch_unwind(AssertUnwindSafe(|| waker.wake()));
                 state = lock(&self.state);
                 continue;
             }
@@ -211,6 +213,24 @@ mod tests {
         let endless = sleep_thread.sleep(Duration::MAX);
         assert!(block_on(select_biased(endless, sleep_thread.sleep(Duration::from_millis(1)))).is_err());
         assert!(lock(&sleep_thread.state).wakers.is_empty());
+    }
+
+    struct Panics;
+
+    impl Wake for Panics {
+        fn wake(self: Arc<Self>) {
+            panic!("on purpose");
+        }
+    }
+
+    #[test]
+    fn panic_of_a_waker_ends_no_other_sleep() {
+        let start = |sleep_thread: Arc<SleepThread>| thread::Builder::new().spawn(move || sleep_thread.run()).map(drop);
+        let sleep_thread = SleepThread::new(start, None);
+        let mut first = sleep_thread.sleep(Duration::from_millis(1));
+        let waker = Waker::from(Arc::new(Panics));
+        assert!(Pin::new(&mut first).poll(&mut Context::from_waker(&waker)).is_pending());
+        block_on(sleep_thread.sleep(Duration::from_millis(20)));
     }
 
     #[test]

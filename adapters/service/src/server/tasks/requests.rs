@@ -99,7 +99,7 @@ impl SessionState<ServerRole> {
             let owner = owner(conn, key);
             let find = |task: &str| tasks.find(task, owner.as_deref()).ok();
             conn.accept_subscription(key, |task| find(task).is_some())?;
-            // The client gets the current status first.
+            // The client gets the current status first, if it is another one than in the response of its request.
             for task in wanted.iter().filter_map(|task| find(task)) {
                 tasks.subscribe(&task, self, conn);
             }

@@ -255,6 +255,23 @@ fn tasks_of_other_sessions_are_not_found() {
     open.send(()).expect("it waits");
 }
 
+#[test]
+fn params_count_until_the_job_of_an_expired_task_ends() {
+    let (open, gate) = Gate::new();
+    let policy = TaskPolicy { max_bytes: 4096, ..TaskPolicy::default() };
+    let pair = simple(&gated(&gate).task_policy(policy).build().expect("a good service"));
+    let call = json!({"name": "works", "arguments": {"text": "x".repeat(3000)}, "task": {"ttl": 0}});
+    assert!(pair.answer_to("tools/call", call.clone())["result"]["task"].is_object());
+    // The first task has expired, and its job has not ended.
+    assert_eq!(pair.answer_to("tools/call", call.clone())["error"]["message"], "Too many tasks");
+    open.send(()).expect("it waits");
+    pair.settle();
+    assert!(pair.answer_to("tools/call", call)["result"]["task"].is_object());
+    open.send(()).expect("it waits");
+    pair.settle();
+    pair.assert_clean();
+}
+
 // req: TASK-020 TASK-048 TASK-049 TASK-050 TASK-052 TASK-066 PAGE-002
 #[test]
 fn tasks_are_listed_in_pages() {

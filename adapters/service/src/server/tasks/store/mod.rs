@@ -259,20 +259,23 @@ impl Tasks {
             // Its message is that of the task, too.
             Err(error) => 2 * error.message.len() + error.data.as_ref().map_or(0, |data| data.get().len()),
         };
+        let message_len = |state: &TaskState| state.message.as_ref().map_or(0, String::len);
+        // The lock of the table is taken before that of a task, and kept until the result has taken its room.
+        let mut table = lock(&self.table);
         let more = {
             let state = lock(&task.state);
             if state.status.is_terminal() {
                 return;
             }
-            size.saturating_sub(state.size)
+            let kept = if outcome.is_ok() { message_len(&state) } else { 0 };
+            (kept + size).saturating_sub(state.size)
         };
-        // The lock of the table is taken before that of a task.
-        self.make_room(&mut lock(&self.table), &task.share, 0, more);
+        self.make_room(&mut table, &task.share, 0, more);
         let mut state = lock(&task.state);
         if state.status.is_terminal() {
             return;
         }
-        let message_len = state.message.as_ref().map_or(0, String::len);
+        let message_len = message_len(&state);
         // A cancelled task ends as cancelled, unless its work was done before that.
         let pending = if state.cancelled && failed {
             let pending = state.end(now, TaskStatus::Cancelled, Err(ErrorObject::internal("Cancelled")));
@@ -291,6 +294,7 @@ impl Tasks {
             state.end(now, status, outcome)
         };
         drop(state);
+        drop(table);
         cancel_input_requests(pending);
     }
 
@@ -543,6 +547,23 @@ mod tests {
             assert_eq!((state.size, tasks.bytes.load(Ordering::Relaxed)), (0, 0), "{answer:?}");
             assert_eq!(state.message.as_deref(), Some("The results of tasks are larger than the limit"));
         }
+    }
+
+    #[test]
+    fn result_takes_the_room_of_older_results_despite_a_message() {
+        let written = At(&CallToolResult::text("done"), Some(VERSION)).to_json().expect("JSON").get().len();
+        let policy = TaskPolicy { max_bytes_per_principal: written + 4, ..TaskPolicy::default() };
+        let tasks = Tasks::new(policy, Random::default(), None);
+        let older = create(&tasks, 1);
+        tasks.finish(at(1), &older, Ok(CallToolResult::text("don")));
+        let task = create(&tasks, 0);
+        lock(&older.state).fetched = true;
+        let before = lock(&older.state).size;
+        assert_eq!(before, written - 1);
+        tasks.set_status_message(at(2), &task, "half");
+        tasks.finish(at(3), &task, Ok(CallToolResult::text("done")));
+        assert_eq!(lock(&task.state).status, TaskStatus::Completed);
+        assert_eq!(tasks.bytes.load(Ordering::Relaxed), written + 4);
     }
 
     #[test]
