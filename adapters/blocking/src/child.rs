@@ -3,7 +3,7 @@
 use std::{
     io::{self, ErrorKind},
     process,
-    sync::{Arc, Mutex},
+    sync::{Arc, Mutex, mpsc},
     thread::{self, JoinHandle},
     time::Instant,
 };
@@ -91,7 +91,9 @@ impl Child {
         release: Option<impl FnOnce() + Send + 'static>,
     ) -> io::Result<()> {
         let process = self.0.process.clone();
+        let (hand_over, handed_over) = mpsc::sync_channel::<process::Child>(1);
         let thread = spawn("mcp-child", move || {
+            let Ok(mut started) = handed_over.recv() else { return };
             let status = started.wait().ok();
             output_end.wait();
             process.ended(status);
@@ -99,7 +101,18 @@ impl Child {
                 // Output that the child wrote before it ended is still read.
                 release();
             }
-        })?;
+        });
+        let thread = match thread {
+            Ok(thread) => thread,
+            Err(error) => {
+                // Without the thread, the process is ended and waited for here.
+                self.kill();
+                let _ = started.wait();
+                return Err(error);
+            }
+        };
+        // The thread waits for it, so it is received.
+        let _ = hand_over.send(started);
         lock(&self.0.threads).0.push(thread);
         Ok(())
     }

@@ -213,8 +213,13 @@ impl Executor {
         // Output first: in most cases it can be written.
         fds.sort_by_key(|(_, _, events)| !events.contains(PollFlags::OUT));
         let end = timeout.map(|timeout| Instant::now() + timeout);
-        while !fds.iter().any(|fd| self.poll(fd, Some(GLANCE))) {
-            if end.is_some_and(|end| end <= Instant::now()) {
+        loop {
+            let mut is_ready = false;
+            for fd in &fds {
+                // Input is looked at also while output can be written: it may hold a cancellation.
+                is_ready |= self.poll(fd, Some(if is_ready { Duration::ZERO } else { GLANCE }));
+            }
+            if is_ready || end.is_some_and(|end| end <= Instant::now()) {
                 return;
             }
         }
