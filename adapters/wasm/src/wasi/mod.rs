@@ -43,8 +43,8 @@ pub use transport::Transport;
 
 /// Serves the client at standard input and output, until either side ends the connection.
 ///
-/// There is one thread, so a function that waits has to return first: one that waits for input of a task or sleeps after
-/// the client has closed standard input delays the return until its wait ends. A future does not.
+/// There is one thread, so a function that waits has to return first: one that waits for input of a task, or sleeps,
+/// when the client closes standard input delays the return until its wait ends. A future does not.
 ///
 /// # Errors
 /// As [`serve`], and if this is not WASI, or standard input and output were taken before.
