@@ -11,6 +11,7 @@ use mcp_driver::http::rustls;
 use mcp_driver::{
     http::{self as driver, HttpFetch, Proxy},
     os::thread::lock,
+    run_in_task,
 };
 use mcp_service::{Deferred, driver_api::WaitQueue};
 
@@ -95,7 +96,8 @@ impl HttpFetch for FetchClient {
                 drop(slot);
                 response
             };
-            requests.run(fetched).await?
+            let done = run_in_task(&requests.get()?, fetched).await;
+            done.unwrap_or_else(|| Err(io::Error::other("the request has panicked")))
         })
     }
 }

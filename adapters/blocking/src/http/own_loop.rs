@@ -1,12 +1,11 @@
 //! A client loop for requests that do not belong to a connection of MCP.
 
 use std::{
-    future::Future,
     io,
     sync::{Arc, Mutex},
 };
 
-use mcp_driver::{Runtime, Watched, os::thread::lock, run_in_task};
+use mcp_driver::{Runtime, Watched, os::thread::lock};
 
 use super::client_loop::ClientLoop;
 
@@ -45,24 +44,16 @@ impl OwnLoop {
         *started = Some(client_loop.clone());
         Ok(client_loop)
     }
-
-    /// Runs a future on the loop. Dropping the returned future cancels it.
-    ///
-    /// # Errors
-    /// If the loop cannot be started, or the future panics.
-    pub(super) async fn run<T: Send + 'static>(
-        &self,
-        future: impl Future<Output = T> + Send + 'static,
-    ) -> io::Result<T> {
-        let done = run_in_task(&self.get()?, future).await;
-        done.ok_or_else(|| io::Error::other("the request has panicked"))
-    }
 }
 
 #[cfg(test)]
 mod tests {
-    use std::{future::pending, time::Duration};
+    use std::{
+        future::{Future, pending},
+        time::Duration,
+    };
 
+    use mcp_driver::run_in_task;
     use mcp_service::block_on;
 
     use super::*;
@@ -70,13 +61,17 @@ mod tests {
     /// Longer than any step takes.
     const LONG: Duration = Duration::from_secs(60);
 
+    fn run<T: Send + 'static>(own: &OwnLoop, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
+        block_on(run_in_task(&own.get().expect("it is started"), future))
+    }
+
     #[test]
     fn thread_lives_as_long_as_its_owner_and_requests() {
         let own = OwnLoop::default();
-        assert_eq!(block_on(own.run(async { 1 })).expect("it runs"), 1);
+        assert_eq!(run(&own, async { 1 }), Some(1));
         let client_loop = own.get().expect("it is started");
         assert!(!client_loop.wait_for_end(Duration::from_millis(20)), "the owner may run more");
-        assert_eq!(block_on(own.run(async { 2 })).expect("it runs"), 2);
+        assert_eq!(run(&own, async { 2 }), Some(2));
         let (gate, opened) = (Arc::new(Watched::new(false)), own.get().expect("it is started"));
         let waits = gate.clone();
         let request = opened.spawn(async move { waits.wait_for(|open| open.then_some(())).await });
@@ -88,11 +83,10 @@ mod tests {
     }
 
     #[test]
-    fn panic_of_a_request_is_an_error_of_that_request() {
+    fn panic_of_a_request_ends_only_that_request() {
         let own = OwnLoop::default();
-        let failed = block_on(own.run(async { panic!("it panics") })).map(|(): ()| ());
-        assert_eq!(failed.expect_err("it has panicked").to_string(), "the request has panicked");
-        assert_eq!(block_on(own.run(async { 1 })).expect("others run"), 1);
+        assert_eq!(run::<()>(&own, async { panic!("it panics") }), None);
+        assert_eq!(run(&own, async { 1 }), Some(1));
     }
 
     #[test]
@@ -105,10 +99,12 @@ mod tests {
         }
         let (own, dropped) = (OwnLoop::default(), Arc::new(Watched::new(false)));
         let guard = Dropped(dropped.clone());
-        let mut request = Box::pin(own.run(async move {
+        let client_loop = own.get().expect("it is started");
+        let waits = async move {
             let _guard = guard;
             pending::<()>().await;
-        }));
+        };
+        let mut request = Box::pin(run_in_task(&client_loop, waits));
         let cx = &mut std::task::Context::from_waker(std::task::Waker::noop());
         assert!(request.as_mut().poll(cx).is_pending());
         drop(request);

@@ -34,7 +34,12 @@ impl Proxy {
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let authority = uri.authority().filter(|it| !it.host().is_empty() && !it.as_str().contains('@'));
         let authority = authority.filter(|_| uri.scheme() == Some(&Scheme::HTTP)).ok_or_else(invalid)?;
-        let port = authority.port_u16().unwrap_or(80);
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if authority.as_str() == authority.host() => 80,
+            // There is something else in its place.
+            None => return Err(invalid()),
+        };
         Ok(Self { host: authority.host().to_owned(), port, authorization: None, exemptions: Vec::new() })
     }
 

@@ -132,7 +132,7 @@ mod tests {
         assert_eq!(address(&[("http_proxy", "a"), ("https_proxy", "HTTP://b:1/"), ("FTP_PROXY", "c")]), is("b", 1));
         assert_eq!(address(&[("http_proxy", "a:2"), ("ALL_PROXY", "socks5://b")]), is("a", 2));
         assert_eq!(address(&[("HTTP_PROXY", "http://[::1]")]), is("[::1]", 80));
-        for other in ["socks5://canary", "https://canary", "http://canary:x/", "http://%zz:canary@proxy", "can ary"] {
+        for other in ["socks5://canary", "https://canary", "http://canary:x/", "canary:99999", "http://%zz:canary@proxy", "can ary"] {
             let error = address(&[("ALL_PROXY", other)]).expect_err(other);
             assert!(error.contains("no proxy of HTTP") && !error.contains("canary"), "{error}");
         }
