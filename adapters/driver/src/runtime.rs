@@ -97,8 +97,8 @@ pub(crate) async fn select_biased<T, U>(
     .await
 }
 
-/// Runs a future in a task of the runtime, and returns its result. `None` if it panics. Dropping this future cancels the
-/// task.
+/// Runs a future in a task of the runtime, and returns its result. `None` if it panics. Dropping this future cancels
+/// the task.
 #[cfg(feature = "http")]
 pub async fn run_in_task<R: Runtime, T: Send + 'static>(
     runtime: &R,

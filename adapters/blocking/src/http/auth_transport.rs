@@ -68,15 +68,8 @@ mod tests {
     };
 
     use mcp_driver::{
-        http::auth::{Credentials, Generation, OAuth, Settings, StoreReply, TokenStore, Url, UrlRefused},
+        http::auth::{Credentials, Generation, OAuth, StoreReply, TokenStore, Url, UrlRefused},
         os::thread::lock,
-    };
-    use mcp_proto::{
-        auth::{
-            AuthClient,
-            client::{Action, Attempts, Now},
-        },
-        rpc::Timestamp,
     };
 
     use super::{super::pool::Pool, *};
@@ -94,52 +87,51 @@ mod tests {
         }
     }
 
-    /// Records on which threads it is called.
+    /// Records its requests, and on which threads it is called.
     #[derive(Clone, Default)]
-    struct Recording(Arc<Mutex<Vec<Arc<Pool>>>>);
+    struct Recording(Arc<Mutex<Vec<(Arc<Pool>, Request)>>>);
 
     impl AuthTransport<Threads> for Recording {
         fn exchange(
             &self,
             runtime: &Threads,
-            _: Request,
+            request: Request,
             _: UrlPolicy,
         ) -> Pin<Box<dyn Future<Output = io::Result<Response<Vec<u8>>>> + Send>> {
-            lock(&self.0).push(runtime.pool().clone());
+            lock(&self.0).push((runtime.pool().clone(), request));
             Box::pin(async { Err(io::ErrorKind::ConnectionRefused.into()) })
         }
     }
 
-    #[test]
-    fn flows_share_their_threads() {
+    /// Returns an authorization whose requests are recorded.
+    fn recorded(recording: &Recording) -> OAuth<Threads> {
         let server = "https://mcp.example/mcp";
         let stored = br#"{"issuer": "https://as.example", "client_id": "client", "token_endpoint_auth_method": "none",
             "tokens": {"access_token": "a", "token_type": "Bearer", "resource": "https://mcp.example/mcp",
             "issued_at": 0}}"#;
         let credentials = Credentials::from_json(stored).expect("they are well formed");
-        let recording = Recording::default();
         let builder = OAuth::<Threads>::builder(server).expect("a URL").transport(recording.clone());
-        let oauth = builder.store(Full(credentials)).build().expect("random bytes");
+        builder.store(Full(credentials)).build().expect("random bytes")
+    }
+
+    #[test]
+    fn flows_share_their_threads() {
+        let recording = Recording::default();
+        let oauth = recorded(&recording);
         for flows in 1..=3 {
             // The metadata of the authorization server are looked up each time.
             mcp_service::block_on(oauth.sign_out()).expect("it is removed");
-            let pools = lock(&recording.0);
-            assert!(pools.len() >= flows && pools.iter().all(|pool| Arc::ptr_eq(pool, &pools[0])));
+            let calls = lock(&recording.0);
+            assert!(calls.len() >= flows && calls.iter().all(|(pool, _)| Arc::ptr_eq(pool, &calls[0].0)));
         }
     }
 
     /// Returns a request of an authorization for a URL, which the application has configured or not.
     fn request(url: &str, is_configured: bool) -> Request {
-        let now = Now { instant: Timestamp::ZERO, unix_seconds: 1 };
-        let mut client = AuthClient::new(parse("https://mcp.example/mcp"), Settings::default(), [0; 32]);
-        loop {
-            let _ = client.handle_challenge(now, 401, &[], None, &mut Attempts::default());
-            match client.poll_action().expect("an action") {
-                Action::Request(request) => return Request { url: parse(url), is_configured, ..request },
-                Action::Load { id, .. } => client.handle_loaded(id, Ok(None)),
-                action => panic!("{action:?}"),
-            }
-        }
+        let recording = Recording::default();
+        mcp_service::block_on(recorded(&recording).sign_out()).expect("it is removed");
+        let (_, request) = lock(&recording.0).swap_remove(0);
+        Request { url: parse(url), is_configured, ..request }
     }
 
     fn parse(url: &str) -> Url {

@@ -134,7 +134,7 @@ impl Drop for Slot {
 mod tests {
     use std::{
         future::Future,
-        io::Write as _,
+        io::{BufRead as _, BufReader, Write as _},
         net::TcpListener,
         pin::Pin,
         task::{Context, Waker},
@@ -166,6 +166,8 @@ mod tests {
         listener.set_nonblocking(false).expect("it is open");
         let served = thread::spawn(move || {
             let (mut stream, _) = listener.accept().expect("it connects");
+            let head = BufReader::new(&stream).lines().map_while(Result::ok);
+            head.take_while(|line| !line.is_empty()).for_each(drop);
             stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
             stream
         });

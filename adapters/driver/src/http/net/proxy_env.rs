@@ -52,8 +52,8 @@ fn bare(host: &str) -> &str {
 impl Proxy {
     /// Returns the proxy that the environment names: the first of `ALL_PROXY`, `HTTPS_PROXY` and `HTTP_PROXY`, in
     /// capital or small letters, that is the address of an HTTP proxy, such as `http://proxy.example:3128`. It is used
-    /// for servers with and without TLS. The address may contain a name and a password, with percent-encoding. The hosts
-    /// of `NO_PROXY` are [exempt](Self::exempt). `None` if no variable is set.
+    /// for servers with and without TLS. The address may contain a name and a password, with percent-encoding. The
+    /// hosts of `NO_PROXY` are [exempt](Self::exempt). `None` if no variable is set.
     ///
     /// # Errors
     /// If there are proxies in the environment, but none of HTTP. The error does not contain their addresses.
@@ -132,7 +132,14 @@ mod tests {
         assert_eq!(address(&[("http_proxy", "a"), ("https_proxy", "HTTP://b:1/"), ("FTP_PROXY", "c")]), is("b", 1));
         assert_eq!(address(&[("http_proxy", "a:2"), ("ALL_PROXY", "socks5://b")]), is("a", 2));
         assert_eq!(address(&[("HTTP_PROXY", "http://[::1]")]), is("[::1]", 80));
-        for other in ["socks5://canary", "https://canary", "http://canary:x/", "canary:99999", "http://%zz:canary@proxy", "can ary"] {
+        for other in [
+            "socks5://canary",
+            "https://canary",
+            "http://canary:x/",
+            "canary:99999",
+            "http://%zz:canary@proxy",
+            "can ary",
+        ] {
             let error = address(&[("ALL_PROXY", other)]).expect_err(other);
             assert!(error.contains("no proxy of HTTP") && !error.contains("canary"), "{error}");
         }
