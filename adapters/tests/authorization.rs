@@ -3,12 +3,11 @@
 
 use std::{
     collections::BTreeMap,
-    fmt,
     fmt::Write as _,
     io::{BufRead as _, BufReader, Read as _, Write as _},
     net::{TcpListener, TcpStream},
     sync::{
-        Arc, Mutex, Once,
+        Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
     },
     thread,
@@ -21,11 +20,6 @@ use mcp_proto::{
 };
 use mcp_service::{Context, Host, Peer, Resource, Service, Tool};
 use serde_json::{Value, json};
-use tracing::{
-    Event, Metadata, Subscriber,
-    field::{Field, Visit},
-    span::{Attributes, Id, Record},
-};
 
 use crate::{
     adapter::http::{
@@ -37,87 +31,13 @@ use crate::{
 
 #[path = "authorization_keys.rs"]
 mod authorization_keys;
+#[path = "recorder.rs"]
+mod recorder;
+
+use recorder::Recorder;
 
 /// Part of every secret that the test makes up, and of nothing else.
 const CANARY: &str = "canary";
-
-/// Everything that was logged, at all levels.
-static RECORDS: Mutex<String> = Mutex::new(String::new());
-
-/// Records the events of `log` and `tracing`.
-struct Recorder;
-
-impl Recorder {
-    fn install() {
-        static ONCE: Once = Once::new();
-        ONCE.call_once(|| {
-            log::set_logger(&Recorder).expect("there is no other logger");
-            log::set_max_level(log::LevelFilter::Trace);
-            tracing::subscriber::set_global_default(Recorder).expect("there is no other subscriber");
-        });
-    }
-
-    fn push(text: &str) {
-        RECORDS.lock().expect("no panic").push_str(text);
-    }
-}
-
-impl log::Log for Recorder {
-    fn enabled(&self, _: &log::Metadata<'_>) -> bool {
-        true
-    }
-
-    fn log(&self, record: &log::Record<'_>) {
-        // At the level `TRACE` it dumps the bytes of each message, and only the application can turn that off:
-        // docs/security.md.
-        if record.target() == "ureq_proto::util" && record.level() == log::Level::Trace {
-            return;
-        }
-        Self::push(&format!("{} {}\n", record.target(), record.args()));
-    }
-
-    fn flush(&self) {}
-}
-
-#[derive(Default)]
-struct Fields(String);
-
-impl Visit for Fields {
-    fn record_debug(&mut self, field: &Field, value: &dyn fmt::Debug) {
-        let _ = write!(self.0, " {}={value:?}", field.name());
-    }
-}
-
-impl Subscriber for Recorder {
-    fn enabled(&self, _: &Metadata<'_>) -> bool {
-        true
-    }
-
-    fn new_span(&self, attributes: &Attributes<'_>) -> Id {
-        let mut fields = Fields::default();
-        attributes.record(&mut fields);
-        Self::push(&format!("{}{}\n", attributes.metadata().name(), fields.0));
-        Id::from_u64(1)
-    }
-
-    fn record(&self, _: &Id, values: &Record<'_>) {
-        let mut fields = Fields::default();
-        values.record(&mut fields);
-        Self::push(&format!("{}\n", fields.0));
-    }
-
-    fn record_follows_from(&self, _: &Id, _: &Id) {}
-
-    fn event(&self, event: &Event<'_>) {
-        let mut fields = Fields::default();
-        event.record(&mut fields);
-        Self::push(&format!("{}{}\n", event.metadata().target(), fields.0));
-    }
-
-    fn enter(&self, _: &Id) {}
-
-    fn exit(&self, _: &Id) {}
-}
 
 /// An authorization server on the loopback interface.
 #[derive(Clone)]
@@ -572,7 +492,7 @@ fn no_secret_of_a_whole_authorization_is_logged_or_shown() {
 
 /// Checks that no secret was logged, and that none is in this text.
 fn assert_hidden<'a>(shown: &str, secrets: impl IntoIterator<Item = &'a str>) {
-    let records = RECORDS.lock().expect("no panic").clone();
+    let records = Recorder::records();
     assert!(records.contains("tools/call"), "the requests are logged");
     for secret in secrets.into_iter().chain([CANARY]) {
         for text in [&*records, shown] {

@@ -12,9 +12,6 @@ use super::rustls::{
 pub(crate) struct Identity {
     pub(crate) server: Arc<ServerConfig>,
     pub(crate) client: Arc<ClientConfig>,
-    /// For clients with another TLS library than rustls.
-    #[allow(dead_code, reason = "not every program that has this file needs it")]
-    pub(crate) certificate: CertificateDer<'static>,
 }
 
 impl Identity {
@@ -30,9 +27,8 @@ impl Identity {
         let client = ClientConfig::builder_with_provider(provider);
         let client = client.with_safe_default_protocol_versions().expect("versions").with_root_certificates(roots);
         Self {
-            server: Arc::new(server.with_single_cert(vec![certificate.clone()], key).expect("they belong together")),
+            server: Arc::new(server.with_single_cert(vec![certificate], key).expect("they belong together")),
             client: Arc::new(client.with_no_client_auth()),
-            certificate,
         }
     }
 }

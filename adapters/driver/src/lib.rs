@@ -75,6 +75,8 @@ pub use process::restart::{RestartPolicy, RestartState};
 pub use process::signals;
 pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};
 pub use restarter::Restarter;
+#[cfg(feature = "http")]
+pub use runtime::run_in_task;
 pub use runtime::{Runtime, Timer};
 pub use server::{Server, serve, serve_with};
 pub use stop::StopHandle;

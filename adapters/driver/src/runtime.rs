@@ -1,7 +1,7 @@
 //! The interface of a driver to its runtime.
 
 #[cfg(any(feature = "net", feature = "auth"))]
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 use std::{
     future::{Future, poll_fn},
     io,
@@ -9,11 +9,15 @@ use std::{
     task::{Context, Poll},
     time::Duration,
 };
+#[cfg(feature = "http")]
+use std::{mem, sync::Arc};
 
 use mcp_service::driver_api::Instant;
 
 #[cfg(any(feature = "net", feature = "auth"))]
-use crate::{sync::lock, watched::Watched};
+use crate::sync::lock;
+#[cfg(feature = "http")]
+use crate::watched::Watched;
 
 /// A runtime: tasks, threads that may block, and timers.
 pub trait Runtime: Clone + Send + Sync + 'static {
@@ -91,6 +95,50 @@ pub(crate) async fn select_biased<T, U>(
         Poll::Pending => other.as_mut().poll(cx).map(Err),
     })
     .await
+}
+
+/// Runs a future in a task of the runtime, and returns its result. `None` if it panics. Dropping this future cancels
+/// the task.
+#[cfg(feature = "http")]
+pub async fn run_in_task<R: Runtime, T: Send + 'static>(
+    runtime: &R,
+    future: impl Future<Output = T> + Send + 'static,
+) -> Option<T> {
+    let result = Arc::new(Watched::new(TaskResult::Pending));
+    let guard = TaskGuard(result.clone());
+    let task = runtime.spawn(async move {
+        let value = future.await;
+        guard.0.update(|result| *result = TaskResult::Ready(value));
+    });
+    result.wait_for(|result| (!matches!(result, TaskResult::Pending)).then_some(())).await;
+    drop(task);
+    match result.update(|result| mem::replace(result, TaskResult::Panicked)) {
+        TaskResult::Ready(value) => Some(value),
+        TaskResult::Pending | TaskResult::Panicked => None,
+    }
+}
+
+/// The result of the future of a task.
+#[cfg(feature = "http")]
+enum TaskResult<T> {
+    Pending,
+    Ready(T),
+    Panicked,
+}
+
+/// Reports, when it is dropped, that the task has no result.
+#[cfg(feature = "http")]
+struct TaskGuard<T>(Arc<Watched<TaskResult<T>>>);
+
+#[cfg(feature = "http")]
+impl<T> Drop for TaskGuard<T> {
+    fn drop(&mut self) {
+        self.0.update(|result| {
+            if matches!(result, TaskResult::Pending) {
+                *result = TaskResult::Panicked;
+            }
+        });
+    }
 }
 
 /// Runs a function that may block on another thread, and returns its result.

@@ -7,7 +7,6 @@ use std::{net::SocketAddr, process::ExitCode, thread};
 
 use identity::Identity;
 use libtest_mimic::{Arguments, Trial};
-use mcp_blocking::http::ureq;
 use mcp_driver::StopHandle;
 use mcp_proto::{connection::ClientRole, protocol::VersionSet};
 use mcp_service::{Host, Peer, Service, Tool};
@@ -79,11 +78,7 @@ fn serve_on_tokio(identity: Option<&Identity>) -> Running {
 }
 
 fn cross_on_threads(url: &str, identity: &Identity, host: &Host) {
-    let certificate = ureq::tls::Certificate::from_der(&identity.certificate).to_owned();
-    let roots = ureq::tls::RootCerts::new_with_certs(&[certificate]);
-    let tls = ureq::tls::TlsConfig::builder().root_certs(roots).build();
-    let config = ureq::Agent::config_builder().tls_config(tls).build();
-    let connector = mcp_blocking::http::Connector::new(url).expect("an address").ureq(config);
+    let connector = mcp_blocking::http::Connector::new(url).expect("an address").tls(identity.client.clone());
     let client = connector.connect(host).expect("it serves");
     visit(&client);
     client.close().into_result().expect("a good end");

@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_driver::{
     Runtime, WaitingThread,
-    http::{AuthProvider, DetachedAuth, direct_client},
+    http::{AuthProvider, DetachedAuth},
     tuning::JOB_SHUTDOWN_TIMEOUT,
 };
 use mcp_proto::{
@@ -46,15 +46,14 @@ impl Client {
         let (config, client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
         let client = |now| http::client::Client::with_opening(config, client_options, opening, now);
         let credentials = connector.auth.clone();
-        let (handle, connection, threads) = if let Some(requests) = connector.requests() {
+        let (handle, connection, threads) = if let Some(requests) = connector.http_client.clone() {
             let threads = Threads::current()?;
-            let requests = requests.on(&threads);
             let handle = mcp_driver::Handle::over_http(client, session, requests, credentials, options, &threads);
             let connection = handle.connection();
             (handle, connection, ClientThreads::Pool(threads))
         } else {
+            let requests = Arc::new(connector.net_client()?);
             let client_loop = ClientLoop::start()?;
-            let requests = direct_client::<ClientLoop>();
             // A fixed token needs no other thread.
             let detach = |credentials| Arc::new(DetachedAuth::new(credentials, client_loop.functions().clone())) as _;
             let credentials: Option<Arc<dyn AuthProvider>> =

@@ -162,9 +162,9 @@ impl ClientLoop {
         &self.0.functions
     }
 
-    /// Waits until the loop thread has ended, but no longer than `timeout`.
-    pub(super) fn wait_for_end(&self, timeout: Duration) {
-        self.0.thread_ended.wait_until(timeout, |ended| *ended);
+    /// Waits until the loop thread has ended, but no longer than `timeout`. Returns whether it has.
+    pub(super) fn wait_for_end(&self, timeout: Duration) -> bool {
+        self.0.thread_ended.wait_until(timeout, |ended| *ended)
     }
 
     /// Returns whether this thread may lead: it runs no task of the loop, and its thread-local values still exist.

@@ -2,15 +2,12 @@
 
 use std::{fmt, io, sync::Arc};
 
-use http::uri::Scheme;
-use mcp_driver::http::{AuthProvider, Bearer, HttpClient, seed};
+#[cfg(feature = "tls")]
+use mcp_driver::http::rustls;
+use mcp_driver::http::{AuthProvider, Bearer, Http1Client, HttpClient, Proxy, seed};
 use mcp_service::Host;
-use ureq::config::Config;
 
-use super::{
-    threads::Threads,
-    ureq_client::{UreqClient, default_config},
-};
+use super::client_loop::ClientLoop;
 use crate::client::Client;
 use mcp_driver::{DriverOptions, Error};
 use mcp_proto::http::client::ClientOptions;
@@ -24,10 +21,12 @@ pub struct Connector {
     pub(super) auth: Option<Arc<dyn AuthProvider>>,
     /// Set if the credentials are a token of the application, so that the provider does not block.
     pub(super) has_token: bool,
-    /// The configuration of ureq, if the application has set one.
-    config: Option<Config>,
-    /// The HTTP client that sends the requests, if it is not ureq.
-    http_client: Option<Arc<dyn HttpClient>>,
+    /// The HTTP client of the application, if it has set one.
+    pub(super) http_client: Option<Arc<dyn HttpClient>>,
+    /// The proxy, if it is not that of the environment.
+    proxy: Option<Proxy>,
+    #[cfg(feature = "tls")]
+    tls: Option<Arc<rustls::ClientConfig>>,
 }
 
 impl Connector {
@@ -44,8 +43,16 @@ impl Connector {
     /// [credentials](Self::auth) decides how a challenge is handled.
     #[must_use]
     pub fn with_client_options(client_options: ClientOptions) -> Self {
-        let options = DriverOptions::default();
-        Self { client_options, options, auth: None, has_token: false, config: None, http_client: None }
+        Self {
+            client_options,
+            options: DriverOptions::default(),
+            auth: None,
+            has_token: false,
+            http_client: None,
+            proxy: None,
+            #[cfg(feature = "tls")]
+            tls: None,
+        }
     }
 
     /// Sets the options of the connection.
@@ -71,20 +78,25 @@ impl Connector {
         self
     }
 
-    /// Sets the configuration of ureq: proxies, certificates, timeouts. Redirects are never followed. A timeout of
-    /// whole requests would cut streams off.
-    ///
-    /// Without it, requests to an `http` address are sent directly, on the thread that waits for their response. Those
-    /// to an `https` address, or through a proxy of the environment, are sent by ureq with its own defaults, 10 seconds
-    /// for connecting, and the certificates that the system trusts. With ureq, each request takes a thread.
+    /// Sets the proxy of every connection. Without it, the proxy that the environment names is used: see
+    /// [`Proxy::from_env`].
     #[must_use]
-    pub fn ureq(mut self, config: Config) -> Self {
-        (self.config, self.http_client) = (Some(config), None);
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        self.proxy = Some(proxy);
         self
     }
 
-    /// Sets the HTTP client that sends the requests, instead of ureq. Its futures share a few threads and must not
-    /// block.
+    /// Sets the configuration of TLS. Default: it trusts the certificates that this system trusts, and has no
+    /// certificate of the client. Only HTTP/1.1 is spoken.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        self.tls = Some(config);
+        self
+    }
+
+    /// Sets the HTTP client that sends the requests, instead of hyper. Its futures share a few threads and must not
+    /// block. That client is then responsible for proxies and certificates.
     #[must_use]
     pub fn http_client(mut self, http_client: impl HttpClient) -> Self {
         self.http_client = Some(Arc::new(http_client));
@@ -94,38 +106,25 @@ impl Connector {
     /// Connects, in the newest revision that the server supports.
     ///
     /// # Errors
-    /// If no server listens at the address, or the host cannot talk to it.
+    /// If no server listens at the address, the host cannot talk to it, or the environment names a proxy that is not
+    /// supported.
     pub fn connect(mut self, host: &Host) -> Result<Client, Error> {
         self.client_options.authenticates = self.auth.is_some();
         Client::over_http(&self, host)
     }
 
-    /// Returns the HTTP client that sends the requests: that of the application, or ureq. `None` if requests are sent
-    /// directly: without TLS, a proxy, or a configuration of ureq.
-    pub(super) fn requests(&self) -> Option<Requests> {
-        if let Some(client) = &self.http_client {
-            return Some(Requests::Custom(client.clone()));
+    /// Returns the HTTP client of the tasks of a client.
+    pub(super) fn net_client(&self) -> Result<Http1Client<ClientLoop>, Error> {
+        let mut client = Http1Client::new();
+        let proxy = if self.proxy.is_some() { self.proxy.clone() } else { Proxy::from_env()? };
+        if let Some(proxy) = proxy {
+            client = client.proxy(proxy);
         }
-        let is_plain = self.client_options.url.scheme() == Some(&Scheme::HTTP);
-        let config = self.config.clone().unwrap_or_else(default_config);
-        let is_direct = self.config.is_none() && is_plain && config.proxy().is_none();
-        (!is_direct).then(|| Requests::Ureq(Box::new(config)))
-    }
-}
-
-/// The HTTP client of requests that are not sent directly.
-pub(super) enum Requests {
-    Custom(Arc<dyn HttpClient>),
-    Ureq(Box<Config>),
-}
-
-impl Requests {
-    /// Returns the client, whose requests run on these threads.
-    pub(super) fn on(self, threads: &Threads) -> Arc<dyn HttpClient> {
-        match self {
-            Self::Custom(client) => client,
-            Self::Ureq(config) => Arc::new(UreqClient::new(threads.clone(), *config)),
+        #[cfg(feature = "tls")]
+        if let Some(config) = &self.tls {
+            client = client.tls(config.clone());
         }
+        Ok(client)
     }
 }
 

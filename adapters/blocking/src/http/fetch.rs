@@ -1,45 +1,75 @@
-//! Short requests with ureq, each on a thread.
+//! Short requests, on a thread of their client.
 
 use std::{
-    io,
-    sync::{Arc, Mutex},
-    thread,
-    time::Duration,
+    fmt, io,
+    sync::{Arc, Mutex, OnceLock},
 };
 
 use http::{Request, Response};
-use mcp_driver::{Watched, http::HttpFetch, os::thread::lock};
+#[cfg(feature = "tls")]
+use mcp_driver::http::rustls;
+use mcp_driver::{
+    http::{self as driver, HttpFetch, Proxy},
+    os::thread::lock,
+    run_in_task,
+};
 use mcp_service::{Deferred, driver_api::WaitQueue};
-use ureq::{Agent, config::Config};
 
-use super::ureq_client::default_config;
-
-/// The timeout of a request.
-const TIMEOUT: Duration = Duration::from_secs(10);
+use super::{client_loop::ClientLoop, own_loop::OwnLoop};
 
 /// The most requests of a client at the same time.
-const THREADS: usize = 32;
+const REQUESTS: usize = 32;
 
-/// An HTTP client for short requests, on ureq. A request that takes longer than 10 seconds fails. At most 32 requests
-/// run at the same time, and others wait.
-#[derive(Clone, Debug)]
+/// An HTTP client for short requests, on hyper. A request that takes longer than 10 seconds fails. At most 32 requests
+/// run at the same time, and others wait. All of them run on one thread, which starts with the first request.
+#[derive(Clone)]
 pub struct FetchClient {
-    agent: Agent,
+    requests: OwnLoop,
+    direct: driver::FetchClient<ClientLoop>,
+    /// The proxy, if it is not that of the environment.
+    proxy: Option<Proxy>,
+    /// The client with its proxy, if it has one, once a request was made.
+    client: Arc<OnceLock<driver::FetchClient<ClientLoop>>>,
     slots: Arc<Slots>,
 }
 
 impl FetchClient {
     /// Creates a client that trusts the certificates that this system trusts, and uses the proxy that the environment
-    /// names.
+    /// names: see [`Proxy::from_env`].
     #[must_use]
     pub fn new() -> Self {
-        Self::with(default_config())
+        let direct = driver::FetchClient::new();
+        Self { requests: OwnLoop::default(), direct, proxy: None, client: Arc::default(), slots: Arc::default() }
     }
 
-    /// Creates a client with a configuration of ureq. Redirects are never followed.
+    /// Sets the proxy of every connection, instead of that of the environment.
     #[must_use]
-    pub fn with(config: Config) -> Self {
-        Self { agent: config.new_agent(), slots: Arc::default() }
+    pub fn proxy(self, proxy: Proxy) -> Self {
+        Self { proxy: Some(proxy), client: Arc::default(), ..self }
+    }
+
+    /// Sets the configuration of TLS.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(self, config: Arc<rustls::ClientConfig>) -> Self {
+        Self { direct: self.direct.tls(config), client: Arc::default(), ..self }
+    }
+
+    fn client(&self) -> io::Result<driver::FetchClient<ClientLoop>> {
+        if let Some(client) = self.client.get() {
+            return Ok(client.clone());
+        }
+        let proxy = match &self.proxy {
+            Some(proxy) => Some(proxy.clone()),
+            None => Proxy::from_env().map_err(io::Error::other)?,
+        };
+        let direct = self.direct.clone();
+        let client = match proxy {
+            Some(proxy) => direct.proxy(proxy),
+            None => direct,
+        };
+        // Requests share the configuration of TLS, which is created for the first one.
+        Ok(self.client.get_or_init(|| client).clone())
     }
 }
 
@@ -49,14 +79,30 @@ impl Default for FetchClient {
     }
 }
 
-impl HttpFetch for FetchClient {
-    fn fetch(&self, request: Request<Vec<u8>>, limit: usize) -> Deferred<io::Result<Response<Vec<u8>>>> {
-        let (agent, slots) = (self.agent.clone(), self.slots.clone());
-        Deferred::new(async move { slots.run(move || send(&agent, request, limit)).await })
+impl fmt::Debug for FetchClient {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("FetchClient").finish_non_exhaustive()
     }
 }
 
-/// The slots of the threads of a client.
+impl HttpFetch for FetchClient {
+    fn fetch(&self, request: Request<Vec<u8>>, limit: usize) -> Deferred<io::Result<Response<Vec<u8>>>> {
+        let (requests, slots, client) = (self.requests.clone(), self.slots.clone(), self.client());
+        Deferred::new(async move {
+            let client = client?;
+            let slot = slots.waiting.acquire(|| slots.take()).await;
+            let fetched = async move {
+                let response = client.fetch(request, limit).await;
+                drop(slot);
+                response
+            };
+            let done = run_in_task(&requests.get()?, fetched).await;
+            done.unwrap_or_else(|| Err(io::Error::other("the request has panicked")))
+        })
+    }
+}
+
+/// The slots of the requests of a client.
 #[derive(Debug, Default)]
 struct Slots {
     used: Mutex<usize>,
@@ -64,118 +110,71 @@ struct Slots {
 }
 
 impl Slots {
-    /// Runs a function on a thread as soon as there is a slot. The slot is used until the function ends, even if this
-    /// future is dropped before.
-    async fn run<T: Send + 'static>(
-        self: Arc<Self>,
-        function: impl FnOnce() -> io::Result<T> + Send + 'static,
-    ) -> io::Result<T> {
-        let slot = self.waiting.acquire(|| self.take()).await;
-        let (result, over) = (Arc::new(Mutex::new(None)), slot.over.clone());
-        let place = result.clone();
-        thread::Builder::new().name("mcp-fetch".into()).spawn(move || {
-            let done = function();
-            *lock(&place) = Some(done);
-            drop(slot);
-        })?;
-        over.wait_for(|over| over.then_some(())).await;
-        let result = lock(&result).take();
-        result.unwrap_or_else(|| Err(io::Error::other("there is no response")))
-    }
-
     fn take(self: &Arc<Self>) -> Option<Slot> {
         let mut used = lock(&self.used);
-        if *used >= THREADS {
+        if *used >= REQUESTS {
             return None;
         }
         *used += 1;
-        Some(Slot { slots: self.clone(), over: Arc::default() })
+        Some(Slot(self.clone()))
     }
 }
 
-/// The slot of a thread. When it is dropped, the function has ended, or has panicked.
-struct Slot {
-    slots: Arc<Slots>,
-    over: Arc<Watched<bool>>,
-}
+/// The slot of a request, until that has ended or was cancelled.
+struct Slot(Arc<Slots>);
 
 impl Drop for Slot {
     fn drop(&mut self) {
-        *lock(&self.slots.used) -= 1;
-        self.slots.waiting.notify_one();
-        self.over.update(|over| *over = true);
+        *lock(&self.0.used) -= 1;
+        self.0.waiting.notify_one();
     }
-}
-
-fn send(agent: &Agent, request: Request<Vec<u8>>, limit: usize) -> io::Result<Response<Vec<u8>>> {
-    let (head, content) = request.into_parts();
-    let response = if content.is_empty() {
-        run(agent, Request::from_parts(head, ()))
-    } else {
-        run(agent, Request::from_parts(head, &*content))
-    };
-    let (head, body) = response.map_err(ureq::Error::into_io)?.into_parts();
-    // ureq counts the end of a body as well.
-    let most = u64::try_from(limit).unwrap_or(u64::MAX).saturating_add(1);
-    match body.into_with_config().limit(most).read_to_vec() {
-        Ok(body) if body.len() <= limit => Ok(Response::from_parts(head, body)),
-        Ok(_) | Err(ureq::Error::BodyExceedsLimit(_)) => {
-            Err(io::Error::new(io::ErrorKind::FileTooLarge, "the response is too long"))
-        }
-        Err(error) => Err(error.into_io()),
-    }
-}
-
-fn run(agent: &Agent, request: Request<impl ureq::AsSendBody>) -> Result<Response<ureq::Body>, ureq::Error> {
-    let request = agent.configure_request(request).max_redirects(0).http_status_as_error(false);
-    agent.run(request.timeout_global(Some(TIMEOUT)).build())
 }
 
 #[cfg(test)]
 mod tests {
     use std::{
         future::Future,
-        sync::mpsc,
+        io::{BufRead as _, BufReader, Write as _},
+        net::TcpListener,
+        pin::Pin,
         task::{Context, Waker},
+        thread,
+        time::Duration,
     };
 
     use super::*;
 
     #[test]
-    fn thread_count_is_bounded_until_threads_end() {
-        let (slots, (begun, begins)) = (Arc::new(Slots::default()), mpsc::channel());
+    fn number_of_requests_is_bounded_until_they_end() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let url = format!("http://{}/", listener.local_addr().expect("an address"));
+        let client = FetchClient::new().proxy(Proxy::new("http://unused.example").expect("an address").exempt("*"));
         let cx = &mut Context::from_waker(Waker::noop());
-        let mut gates = Vec::new();
-        let mut calls: Vec<_> = (0..THREADS + 1)
-            .map(|index| {
-                let (gate, opened) = mpsc::channel::<()>();
-                let begun = begun.clone();
-                gates.push(gate);
-                Box::pin(slots.clone().run(move || {
-                    begun.send(index).expect("it is counted");
-                    let _ = opened.recv();
-                    Ok(index)
-                }))
-            })
-            .collect();
-        assert!(calls.iter_mut().all(|call| call.as_mut().poll(cx).is_pending()));
-        let mut first: Vec<_> = begins.iter().take(THREADS).collect();
-        first.sort_unstable();
-        assert!(first.into_iter().eq(0..THREADS), "the last one waits");
-        let last = calls.pop().expect("there are some");
-        // Requests that leave do not end their threads.
-        drop(calls);
-        assert!(slots.take().is_none());
-        drop(gates);
-        assert_eq!(Deferred::new(last).wait().expect("there is a slot"), THREADS);
-    }
-
-    #[test]
-    fn panicking_function_yields_error() {
-        let slots = Arc::new(Slots::default());
-        let failed = Deferred::new(slots.clone().run(|| -> io::Result<()> { panic!("it panics") })).wait();
-        assert_eq!(failed.expect_err("it has panicked").to_string(), "there is no response");
-        assert!(slots.take().is_some());
-        assert_eq!(*lock(&slots.used), 0);
+        let request = || Request::get(&*url).body(Vec::new()).expect("a request");
+        let mut fetches: Vec<_> = (0..REQUESTS + 1).map(|_| client.fetch(request(), 16)).collect();
+        for fetch in &mut fetches {
+            assert!(Pin::new(fetch).poll(cx).is_pending());
+        }
+        let mut accepted: Vec<_> = (0..REQUESTS).map(|_| listener.accept().expect("it connects").0).collect();
+        listener.set_nonblocking(true).expect("it is open");
+        thread::sleep(Duration::from_millis(20));
+        assert_eq!(listener.accept().expect_err("the last one waits").kind(), io::ErrorKind::WouldBlock);
+        assert!(client.slots.take().is_none());
+        // Requests that are dropped are cancelled, and free their slots.
+        let last = fetches.pop().expect("there are some");
+        drop(fetches);
+        listener.set_nonblocking(false).expect("it is open");
+        let served = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().expect("it connects");
+            let head = BufReader::new(&stream).lines().map_while(Result::ok);
+            head.take_while(|line| !line.is_empty()).for_each(drop);
+            stream.write_all(b"HTTP/1.1 204 No Content\r\n\r\n").expect("it reads");
+            stream
+        });
+        assert_eq!(last.wait().expect("there is a slot").status(), 204);
+        accepted.push(served.join().expect("no panic"));
+        while *lock(&client.slots.used) > 0 {
+            thread::yield_now();
+        }
     }
 }

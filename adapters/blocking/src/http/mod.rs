@@ -15,11 +15,11 @@
 //! [`Client::connect_http`](crate::Client::connect_http), or a [`Connector`] for more options:
 //!
 //! ```no_run
-//! use mcp_blocking::{http::{Connector, ureq}, mcp_service::Host};
+//! use mcp_blocking::{http::{Connector, Proxy}, mcp_service::Host};
 //!
 //! let host = Host::builder("my-client", "1.0.0").build();
-//! let config = ureq::Agent::config_builder().proxy(Some(ureq::Proxy::new("http://proxy.example:3128")?)).build();
-//! let client = Connector::new("http://mcp.example/mcp")?.ureq(config).connect(&host)?;
+//! let proxy = Proxy::new("http://proxy.example:3128")?;
+//! let client = Connector::new("http://mcp.example/mcp")?.proxy(proxy).connect(&host)?;
 //! # drop(client);
 //! # Ok::<(), Box<dyn std::error::Error>>(())
 //! ```
@@ -37,8 +37,8 @@
 //! work: it sends the request and reads the response itself. A lookup of a name, an attempt to connect, and credentials
 //! other than a token take a thread each as long as they last. After a call that a thread has waited for, the thread of
 //! the client does nothing for up to two milliseconds, because calls often follow each other. So a call that follows
-//! directly, and for which a future waits instead of a thread, can take up to two milliseconds longer. With ureq (see
-//! [`Connector::ureq`]), each request takes a thread until it has its response, and so does each stream.
+//! directly, and for which a future waits instead of a thread, can take up to two milliseconds longer. A client of the
+//! application ([`Connector::http_client`]) runs on a few threads instead.
 
 #[cfg(feature = "auth")]
 mod auth_transport;
@@ -53,13 +53,14 @@ mod fetch;
 mod listener;
 mod loop_socket;
 mod loop_task;
+mod net_client;
+mod own_loop;
 mod pool;
 mod task;
 mod threads;
-mod ureq_client;
 
 #[cfg(feature = "auth")]
-pub use auth_transport::UreqTransport;
+pub use auth_transport::NetTransport;
 pub use body_reader::{BodyReader, handle};
 pub use connector::Connector;
 pub use endpoint::Endpoint;
@@ -68,6 +69,8 @@ pub use fetch::FetchClient;
 pub use listener::{Listener, serve_http};
 #[cfg(feature = "auth")]
 pub use mcp_driver::http::auth;
+#[cfg(feature = "tls")]
+pub use mcp_driver::http::rustls;
 #[cfg(feature = "auth")]
 pub use mcp_driver::http::{
     AccessToken, HttpFetch, IntrospectionVerifier, ResourceMetadata, ResourceServer, Scopes, TokenError, TokenVerifier,
@@ -75,15 +78,16 @@ pub use mcp_driver::http::{
 #[cfg(feature = "jwt")]
 pub use mcp_driver::http::{Algorithm, Dpop, JwtVerifier, KeySet, KeySetError, KeySource, NonceKey};
 pub use mcp_driver::http::{
-    AuthProvider, Bearer, Body, HttpClient, MemoryStore, Refusal, ResponseHandler, Store, StoreLimits, StoreUsage,
+    AuthProvider, Bearer, Body, HttpClient, MemoryStore, Proxy, Refusal, ResponseHandler, ResponseSink, Store,
+    StoreLimits, StoreUsage,
 };
 pub use mcp_proto::http::{
     Caller, Limits, Policy, Principal,
     client::ClientOptions,
     server::{EndpointOptions, ExposedHeads, Paths, RequestHead},
 };
+pub use net_client::NetClient;
 pub use threads::Threads;
-pub use ureq;
 
 /// A provider of credentials with OAuth: see [`auth`].
 #[cfg(feature = "auth")]

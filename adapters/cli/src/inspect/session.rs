@@ -136,7 +136,8 @@ impl Sessions {
             })),
             Target::Http { address, credentials } => {
                 let connector = Connector::with_client_options((**address).clone());
-                credentials.connect(connector.http_client(ObservedClient::new(observer)), host)
+                ObservedClient::new(observer)
+                    .and_then(|observed| credentials.connect(connector.http_client(observed), host))
             }
         };
         let client = client.map_err(|error| Failed::connect(&error))?;

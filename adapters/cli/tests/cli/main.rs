@@ -10,6 +10,7 @@ mod http_records;
 mod inspect;
 mod listen;
 mod project;
+mod proxy;
 mod recorder;
 mod replay;
 mod server;
@@ -112,6 +113,7 @@ const TESTS: &[(&str, Test)] = &[
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
+    ("proxy::proxy_of_the_environment_is_used", proxy::proxy_of_the_environment_is_used),
     #[cfg(unix)]
     ("sign_in::tokens_are_stored_refreshed_and_removed", sign_in::tokens_are_stored_refreshed_and_removed),
     #[cfg(unix)]

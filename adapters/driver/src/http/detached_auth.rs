@@ -1,13 +1,12 @@
 //! Credentials whose provider may block.
 
-use std::{fmt, future::Future, io, mem, sync::Arc};
+use std::{fmt, io, mem, sync::Arc};
 
 use http::{Extensions, Request, Uri, response::Parts};
 
 use crate::{
     http::client::{AuthProvider, BoxFuture, Refusal},
-    runtime::Runtime,
-    watched::Watched,
+    runtime::{Runtime, run_in_task},
 };
 
 /// A provider whose futures run as tasks of a runtime of their own.
@@ -25,41 +24,6 @@ impl<R: Runtime> DetachedAuth<R> {
     pub const fn new(provider: Arc<dyn AuthProvider>, runtime: R) -> Self {
         Self { provider, runtime }
     }
-
-    /// Runs a future in a task, which is cancelled when this future is dropped. Returns `None` if it panics.
-    async fn run<T: Send + 'static>(&self, future: impl Future<Output = T> + Send + 'static) -> Option<T> {
-        let result = Arc::new(Watched::new(TaskResult::Pending));
-        let guard = EndGuard(result.clone());
-        let task = self.runtime.spawn(async move {
-            let value = future.await;
-            guard.0.update(|result| *result = TaskResult::Ready(value));
-        });
-        result.wait_for(|result| (!matches!(result, TaskResult::Pending)).then_some(())).await;
-        drop(task);
-        match result.update(|result| mem::replace(result, TaskResult::Panicked)) {
-            TaskResult::Ready(value) => Some(value),
-            TaskResult::Pending | TaskResult::Panicked => None,
-        }
-    }
-}
-
-enum TaskResult<T> {
-    Pending,
-    Ready(T),
-    Panicked,
-}
-
-/// Reports the end of a task that has no result.
-struct EndGuard<T>(Arc<Watched<TaskResult<T>>>);
-
-impl<T> Drop for EndGuard<T> {
-    fn drop(&mut self) {
-        self.0.update(|result| {
-            if matches!(result, TaskResult::Pending) {
-                *result = TaskResult::Panicked;
-            }
-        });
-    }
 }
 
 impl<R> fmt::Debug for DetachedAuth<R> {
@@ -76,7 +40,7 @@ impl<R: Runtime> AuthProvider for DetachedAuth<R> {
     fn authorize<'a>(&'a self, request: &'a mut Request<Arc<[u8]>>) -> BoxFuture<'a, io::Result<()>> {
         Box::pin(async move {
             let (provider, mut moved) = (self.provider.clone(), mem::replace(request, Request::new(Arc::default())));
-            let authorized = self.run(async move {
+            let authorized = run_in_task(&self.runtime, async move {
                 let result = provider.authorize(&mut moved).await;
                 (moved, result)
             });
@@ -99,7 +63,7 @@ impl<R: Runtime> AuthProvider for DetachedAuth<R> {
         Box::pin(async move {
             let empty = Refusal { status: refusal.status, challenges: Vec::new(), extensions: Extensions::new() };
             let (provider, mut moved) = (self.provider.clone(), mem::replace(refusal, empty));
-            let challenged = self.run(async move {
+            let challenged = run_in_task(&self.runtime, async move {
                 let is_there = provider.challenged(&mut moved).await;
                 (moved, is_there)
             });

@@ -36,9 +36,14 @@ pub(super) struct ConnectPath {
 }
 
 impl ConnectPath {
+    /// Returns the proxy through which this server is reached.
+    fn proxy_of(&self, origin: &Origin) -> Option<&Proxy> {
+        self.proxy.as_ref().filter(|proxy| !proxy.is_exempt(&origin.host))
+    }
+
     /// Returns the proxy that forwards requests to this server. Requests over TLS are tunnelled and not forwarded.
     pub(super) fn forward_proxy(&self, origin: &Origin) -> Option<&Proxy> {
-        self.proxy.as_ref().filter(|_| !origin.is_secure)
+        self.proxy_of(origin).filter(|_| !origin.is_secure)
     }
 
     /// Opens a connection to a server.
@@ -55,12 +60,13 @@ impl ConnectPath {
     }
 
     async fn establish<N: ConnectRuntime>(&self, runtime: &N, origin: &Origin) -> Result<PooledConnection, String> {
-        let (host, port) = self.proxy.as_ref().map_or((&origin.host, origin.port), |it| (&it.host, it.port));
-        let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match &self.proxy {
+        let proxy = self.proxy_of(origin);
+        let (host, port) = proxy.map_or((&origin.host, origin.port), |it| (&it.host, it.port));
+        let stream = happy_eyeballs(runtime, host, port).await.map_err(|error| match proxy {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
             None => error.to_string(),
         })?;
-        match &self.proxy {
+        match proxy {
             Some(proxy) if origin.is_secure => {
                 self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await
             }

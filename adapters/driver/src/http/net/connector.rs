@@ -4,7 +4,7 @@ use std::{fmt, io, marker::PhantomData, sync::Arc};
 
 use mcp_proto::http::client::ClientOptions;
 
-use crate::http::net::{connect::ConnectPath, http1::Http1, net_runtime::NetRuntime, proxy::Proxy};
+use crate::http::net::{connect::ConnectPath, http1::Http1Client, net_runtime::NetRuntime, proxy::Proxy};
 use crate::{
     client::Client,
     error::Error,
@@ -67,7 +67,8 @@ impl<N: NetRuntime> Connector<N> {
         self
     }
 
-    /// Sets the proxy of every connection. The proxies of the environment are ignored.
+    /// Sets the proxy of every connection. Without it, the client connects directly, even if the
+    /// environment names a proxy: see [`Proxy::from_env`].
     #[must_use]
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         self.route.proxy = Some(proxy);
@@ -98,7 +99,7 @@ impl<N: NetRuntime> Connector<N> {
     pub async fn connect(self, host: &Host) -> Result<Client<N>, Error> {
         let Self { mut client_options, options, http_client, auth, route, .. } = self;
         client_options.authenticates = auth.is_some();
-        let http_client = http_client.unwrap_or_else(|| Arc::new(Http1::<N>::new(route)));
+        let http_client = http_client.unwrap_or_else(|| Arc::new(Http1Client::<N>::of(route)));
         Client::over_http(client_options, http_client, auth, host, &options).await
     }
 }

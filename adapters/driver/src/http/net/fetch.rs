@@ -14,6 +14,7 @@ use crate::{
             http1::{ResponseSink, exchange},
             net_runtime::ConnectRuntime,
             pool::Pool,
+            proxy::Proxy,
         },
     },
     runtime::timeout,
@@ -40,8 +41,21 @@ impl<N: ConnectRuntime> FetchClient<N> {
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
-        self.route = Arc::new(ConnectPath { tls: config.into(), ..ConnectPath::default() });
+        Arc::make_mut(&mut self.route).tls = config.into();
         self
+    }
+
+    /// Sets the proxy of new connections.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        Arc::make_mut(&mut self.route).proxy = Some(proxy);
+        self
+    }
+}
+
+impl<N> Clone for FetchClient<N> {
+    fn clone(&self) -> Self {
+        Self { route: self.route.clone(), pool: self.pool.clone(), net: PhantomData }
     }
 }
 

@@ -1,6 +1,7 @@
 //! An HTTP/1.1 client.
 
 use std::{
+    fmt,
     future::{Future, poll_fn},
     marker::PhantomData,
     pin::{Pin, pin},
@@ -22,34 +23,78 @@ use crate::http::{
     client::{HttpClient, ResponseHandler},
 };
 
-/// An HTTP client on hyper. Each request uses an idle connection of the pool, or a new one.
-pub(super) struct Http1<N> {
+/// An HTTP client on hyper. Each request uses an idle connection of the client, or a new one.
+pub struct Http1Client<N> {
     route: Arc<ConnectPath>,
     pool: Arc<Pool>,
     net: PhantomData<fn() -> N>,
 }
 
-impl<N: ConnectRuntime> Http1<N> {
-    pub(super) fn new(route: ConnectPath) -> Self {
+impl<N> Http1Client<N> {
+    /// Creates a client that connects directly, and trusts the certificates that this system trusts.
+    #[must_use]
+    pub fn new() -> Self {
+        Self::of(ConnectPath::default())
+    }
+
+    pub(super) fn of(route: ConnectPath) -> Self {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
+    }
+
+    /// Sets the proxy of new connections.
+    #[must_use]
+    pub fn proxy(mut self, proxy: Proxy) -> Self {
+        Arc::make_mut(&mut self.route).proxy = Some(proxy);
+        self
+    }
+
+    /// Sets the configuration of TLS of new connections.
+    #[cfg(feature = "tls")]
+    #[must_use]
+    pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
+        Arc::make_mut(&mut self.route).tls = config.into();
+        self
     }
 }
 
-/// Returns an HTTP client on hyper that connects directly to servers, and keeps connections for further requests.
-#[must_use]
-pub fn direct_client<N: ConnectRuntime>() -> Arc<dyn HttpClient> {
-    Arc::new(Http1::<N>::new(ConnectPath::default()))
+impl<N: ConnectRuntime> Http1Client<N> {
+    /// Sends a request unchanged, and passes its response on as it arrives. It follows no redirects. The future runs in
+    /// a task of the runtime. Dropping it closes the connection of the request.
+    ///
+    /// # Errors
+    /// If the request cannot be sent, or the response breaks off. The error is the reason.
+    pub async fn send(&self, request: Request<Arc<[u8]>>, response: &mut impl ResponseSink) -> Result<(), String> {
+        exchange::<N>(&self.route, &self.pool, request.map(Body::shared), response).await
+    }
 }
 
-impl<N: ConnectRuntime> HttpClient for Http1<N> {
+impl<N> Clone for Http1Client<N> {
+    fn clone(&self) -> Self {
+        Self { route: self.route.clone(), pool: self.pool.clone(), net: PhantomData }
+    }
+}
+
+impl<N> Default for Http1Client<N> {
+    fn default() -> Self {
+        Self::new()
+    }
+}
+
+impl<N> fmt::Debug for Http1Client<N> {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_struct("Http1Client").finish_non_exhaustive()
+    }
+}
+
+impl<N: ConnectRuntime> HttpClient for Http1Client<N> {
     fn make(
         &self,
         request: Request<Arc<[u8]>>,
         mut response: ResponseHandler,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (route, pool) = (self.route.clone(), self.pool.clone());
+        let client = self.clone();
         Box::pin(async move {
-            match exchange::<N>(&route, &pool, request.map(Body::shared), &mut response).await {
+            match client.send(request, &mut response).await {
                 Ok(()) => response.end(),
                 Err(why) => response.fail(why),
             }
@@ -57,11 +102,15 @@ impl<N: ConnectRuntime> HttpClient for Http1<N> {
     }
 }
 
-/// Receives a response.
-pub(super) trait ResponseSink: Send {
+/// Receives a response, except for its end.
+pub trait ResponseSink: Send {
+    /// Takes the head.
     fn head(&mut self, head: Parts);
 
-    /// Takes a piece of the body. An error gives the request up.
+    /// Takes a piece of the body.
+    ///
+    /// # Errors
+    /// If the rest is not needed: the request ends with this reason.
     fn chunk(&mut self, chunk: &[u8]) -> Result<(), String>;
 }
 

@@ -13,6 +13,7 @@ mod listener;
 mod net_runtime;
 mod pool;
 mod proxy;
+mod proxy_env;
 #[cfg(feature = "tls")]
 mod tls;
 mod tracked_stream;
@@ -22,7 +23,7 @@ pub use auth_transport::NetTransport;
 pub use connector::Connector;
 #[cfg(feature = "auth")]
 pub use fetch::FetchClient;
-pub use http1::direct_client;
+pub use http1::{Http1Client, ResponseSink};
 pub use listener::{Listener, serve_http};
 pub use net_runtime::{ConnectRuntime, NetRuntime};
 pub use proxy::Proxy;

@@ -10,7 +10,7 @@ use hyper::{
 };
 use mcp_proto::codec::encode_base64;
 
-use crate::http::net::{error::error_chain, net_runtime::ConnectRuntime, pool::Origin};
+use crate::http::net::{error::error_chain, net_runtime::ConnectRuntime, pool::Origin, proxy_env::Exemption};
 use crate::{error::Error, http::body::Body};
 
 /// An HTTP proxy. It forwards requests to servers without TLS, and tunnels connections to servers with TLS (`CONNECT`),
@@ -20,6 +20,8 @@ pub struct Proxy {
     pub(super) host: String,
     pub(super) port: u16,
     pub(super) authorization: Option<HeaderValue>,
+    /// The hosts that clients reach without it.
+    pub(super) exemptions: Vec<Exemption>,
 }
 
 impl Proxy {
@@ -28,17 +30,21 @@ impl Proxy {
     /// # Errors
     /// If it is not such an address. The error does not contain the address, which may hold a password.
     pub fn new(url: &str) -> Result<Self, Error> {
-        let invalid = || {
-            Error::Io(io::Error::new(
-                io::ErrorKind::InvalidInput,
-                "this is no address of a proxy of HTTP, such as http://proxy.example:3128",
-            ))
-        };
+        let invalid = || Self::invalid("this is no address of a proxy of HTTP, such as http://proxy.example:3128");
         let uri: Uri = url.parse().map_err(|_| invalid())?;
         let authority = uri.authority().filter(|it| !it.host().is_empty() && !it.as_str().contains('@'));
         let authority = authority.filter(|_| uri.scheme() == Some(&Scheme::HTTP)).ok_or_else(invalid)?;
-        let port = authority.port_u16().unwrap_or(80);
-        Ok(Self { host: authority.host().to_owned(), port, authorization: None })
+        let port = match authority.port_u16() {
+            Some(port) => port,
+            None if authority.as_str() == authority.host() => 80,
+            // There is something else in its place.
+            None => return Err(invalid()),
+        };
+        Ok(Self { host: authority.host().to_owned(), port, authorization: None, exemptions: Vec::new() })
+    }
+
+    pub(super) fn invalid(why: &'static str) -> Error {
+        Error::Io(io::Error::new(io::ErrorKind::InvalidInput, why))
     }
 
     /// Sets credentials of the scheme `Basic`, which are sent to the proxy unencrypted. The name must not contain a
