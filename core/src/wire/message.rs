@@ -161,7 +161,7 @@ impl Member {
     #[inline(always)]
     fn compact(scanner: &mut Scanner<'_>) -> Option<Self> {
         let (member, taken) = match scanner.peek_name()? {
-            b'j' => (Self::Version, scanner.eat_text(b"\"jsonrpc\":\"2.0\"")),
+            b'j' => (Self::Version, scanner.skip_literal("\"jsonrpc\":\"2.0\"").is_ok()),
             b'i' => (Self::Id, scanner.eat_beginning(b"\"id\":")),
             b'm' => (Self::Method, scanner.eat_beginning(b"\"method\":")),
             b'p' => (Self::Params, scanner.eat_beginning(b"\"params\":")),

@@ -144,7 +144,9 @@ impl<'a> Scanner<'a> {
         Ok(())
     }
 
-    fn skip_literal(&mut self, literal: &str) -> Scanned<()> {
+    /// Takes `literal`, if it is spelled exactly so.
+    #[inline(always)]
+    pub(super) fn skip_literal(&mut self, literal: &str) -> Scanned<()> {
         self.rest = self.rest.strip_prefix(literal.as_bytes()).ok_or(ScanError)?;
         Ok(())
     }
@@ -368,18 +370,6 @@ impl<'a> Scanner<'a> {
     #[inline(always)]
     pub(super) fn peek_name(&self) -> Option<u8> {
         self.rest.get(1).copied()
-    }
-
-    /// Takes `text`, if it is spelled exactly so.
-    #[inline(always)]
-    pub(super) fn eat_text<const N: usize>(&mut self, text: &[u8; N]) -> bool {
-        match self.rest.split_first_chunk() {
-            Some((start, rest)) if start == text => {
-                self.rest = rest;
-                true
-            }
-            _ => false,
-        }
     }
 
     /// Takes `beginning` of a member, if it is spelled exactly so and no white space follows.
