@@ -110,6 +110,7 @@ mod limits;
 mod listing;
 mod one_result;
 mod questions;
+mod retry;
 mod shared;
 mod subscriber;
 mod watches;

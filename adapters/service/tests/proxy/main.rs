@@ -4,6 +4,7 @@ mod access;
 mod arrival;
 mod asking;
 mod faults;
+mod list_errors;
 mod pages;
 mod passing;
 mod questions;
