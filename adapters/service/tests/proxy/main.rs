@@ -8,6 +8,7 @@ mod list_errors;
 mod pages;
 mod passing;
 mod questions;
+mod resubscription;
 mod subscriptions;
 mod watching;
 mod world;
