@@ -10,7 +10,7 @@ use std::{
 
 use mcp_proto::{
     protocol::ProtocolVersion::{self, V2025_11_25, V2026_07_28},
-    schema::SubscriptionFilter,
+    schema::{SubscriptionFilter, TaskSupport},
 };
 use mcp_service::{
     Completed, Failure, Host, IncomingRequest, Next, Resource, Service, Subscription, Tool,
@@ -88,6 +88,74 @@ fn a_resource_that_is_not_acknowledged_is_refused() {
     assert!(error.contains("the server does not notify of changes of it"), "{error}");
     // It is not requested again: no client is subscribed to it.
     assert_eq!(count_in_a_minute(&mut world, "subscriptions/listen"), 0);
+}
+
+/// A server that refuses subscriptions to `test://b`.
+fn without_b() -> Service {
+    let refuse = async |request: IncomingRequest, next: Next| {
+        if request.method() == "resources/subscribe" && request.name() == Some("test://b") {
+            return Err(Failure::new("no"));
+        }
+        Ok::<Completed, Failure>(next.run().await)
+    };
+    resources(Service::builder("back", "1.0.0").subscriptions().layer(refuse)).build().expect("a service")
+}
+
+// req: M-SUBS-008, M-SUBS-028
+#[test]
+fn the_acknowledgement_has_what_the_backend_accepts() {
+    for has_tasks in [false, true] {
+        let service = without_b();
+        let builder = resources(Service::builder("front", "1.0.0").enable_backends());
+        let own = Tool::new("own", || "own").task_support(TaskSupport::Optional);
+        let builder = if has_tasks { builder.tool(own) } else { builder };
+        let mut world = World::with(builder.build().expect("a service"));
+        world.serve(Backend::builder("back"), &service, V2025_11_25);
+        let client = world.client(&host(), V2026_07_28);
+        let listen = |world: &mut World, uris: &[&str]| {
+            let uris = Some(uris.iter().map(|uri| (*uri).to_owned()).collect());
+            let filter = SubscriptionFilter { resource_subscriptions: uris, ..SubscriptionFilter::default() };
+            let listening = world.peer(client).listen(filter).expect("allowed");
+            let subscription = world.wait(listening).expect("a subscription");
+            let agreed = subscription.agreed().expect("it is active").resource_subscriptions;
+            (subscription, agreed)
+        };
+        let (_first, agreed) = listen(&mut world, &["back+test://b", "back+test://a", "test://b"]);
+        assert_eq!(agreed, Some(vec!["back+test://a".to_owned(), "test://b".to_owned()]), "{has_tasks}");
+        assert_eq!(service.resource_updated("test://a"), 1);
+        let (_second, agreed) = listen(&mut world, &["back+test://b"]);
+        assert_eq!(agreed, Some(vec![]), "{has_tasks}");
+        // Without its connection a backend notifies of nothing.
+        world.servers[0].connection = None;
+        world.settle();
+        let (_third, agreed) = listen(&mut world, &["back+test://a", "test://a"]);
+        assert_eq!(agreed, Some(vec!["test://a".to_owned()]), "{has_tasks}");
+    }
+}
+
+// req: M-SUBS-009
+#[test]
+fn a_part_that_is_not_acknowledged_is_refused() {
+    // A proxy in front of a proxy, which leaves out what its own backend refuses.
+    let service = without_b();
+    let mut inner = World::new();
+    let middle = inner.service.clone();
+    inner.serve(Backend::builder("deep"), &service, V2025_11_25);
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &middle, V2026_07_28);
+    let client = world.client(&host(), V2025_11_25);
+    let [a, b] = ["a", "b"].map(|name| {
+        let subscribing = world.peer(client).subscribe(&format!("back+deep+test://{name}")).expect("allowed");
+        for _ in 0..4 {
+            world.settle();
+            inner.settle();
+        }
+        world.wait(subscribing)
+    });
+    a.expect("subscribed");
+    let error = b.expect_err("it is not acknowledged").to_string();
+    assert!(error.contains("the server does not notify of changes of it"), "{error}");
+    assert_eq!((service.resource_updated("test://a"), service.resource_updated("test://b")), (1, 0));
 }
 
 #[test]
