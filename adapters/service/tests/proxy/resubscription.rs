@@ -133,6 +133,14 @@ fn the_acknowledgement_has_what_the_backend_accepts() {
     }
 }
 
+/// Lets everything happen in a proxy in front of another one.
+fn settle_both(world: &mut World, inner: &mut World) {
+    for _ in 0..4 {
+        world.settle();
+        inner.settle();
+    }
+}
+
 // req: M-SUBS-009
 #[test]
 fn a_part_that_is_not_acknowledged_is_refused() {
@@ -146,10 +154,7 @@ fn a_part_that_is_not_acknowledged_is_refused() {
     let client = world.client(&host(), V2025_11_25);
     let [a, b] = ["a", "b"].map(|name| {
         let subscribing = world.peer(client).subscribe(&format!("back+deep+test://{name}")).expect("allowed");
-        for _ in 0..4 {
-            world.settle();
-            inner.settle();
-        }
+        settle_both(&mut world, &mut inner);
         world.wait(subscribing)
     });
     a.expect("subscribed");
@@ -204,7 +209,7 @@ fn a_refused_request_to_listen_does_not_end_subscriptions() {
 fn end_latest(world: &mut World, names: &str) -> bool {
     let transcript = world.back(0).take_transcript().from(Side::Client);
     let lines = transcript.lines().iter().map(|line| line.text());
-    let latest = lines.filter(|line| line.contains("subscriptions/listen") && line.contains(names)).last();
+    let latest = lines.filter(|line| line.contains("subscriptions/listen") && line.contains(names)).next_back();
     let Some(line) = latest else { return false };
     let request: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let id = &request["id"];
@@ -249,6 +254,44 @@ fn a_subscription_that_ends_too_often_is_requested_again() {
     // The subscription is that of the new request.
     assert!(end_latest(&mut world, "test://a"));
     subscribe(&mut world, client, "back+test://b").expect("subscribed");
+}
+
+/// The next acknowledgement of the same subscription may have less than the first one.
+#[test]
+fn a_resource_lost_in_an_acknowledgement_is_requested() {
+    let refuses = Arc::new(AtomicBool::new(false));
+    let service = refusing(&refuses);
+    let mut inner = World::new();
+    let middle = inner.service.clone();
+    inner.serve(Backend::builder("deep"), &service, V2025_11_25);
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &middle, V2026_07_28);
+    let client = world.client(&host(), V2025_11_25);
+    let subscribing = world.peer(client).subscribe("back+deep+test://a").expect("allowed");
+    settle_both(&mut world, &mut inner);
+    world.wait(subscribing).expect("subscribed");
+    refuses.store(true, Ordering::SeqCst);
+    inner.connect(0, &service, V2025_11_25);
+    settle_both(&mut world, &mut inner);
+    assert!(end_latest(&mut world, "test://a"));
+    let acknowledged = |world: &World, uris: &str| {
+        let transcript = world.back(0).transcript().to_string();
+        let of_resources = |line: &&str| line.contains("acknowledged") && line.contains("resourceSubscriptions");
+        transcript.lines().filter(of_resources).filter(|line| line.contains(uris)).count()
+    };
+    world.back(0).take_transcript();
+    for _ in 0..3 {
+        advance(&mut world, Duration::from_secs(1));
+        settle_both(&mut world, &mut inner);
+    }
+    assert!(acknowledged(&world, r#""resourceSubscriptions":[]"#) > 0, "the inner backend refuses it");
+    assert_eq!(acknowledged(&world, r#"["deep+test://a"]"#), 0);
+    refuses.store(false, Ordering::SeqCst);
+    for _ in 0..60 {
+        advance(&mut world, Duration::from_secs(1));
+        settle_both(&mut world, &mut inner);
+    }
+    assert_eq!(acknowledged(&world, r#"["deep+test://a"]"#), 1);
 }
 
 #[test]
