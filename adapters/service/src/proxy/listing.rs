@@ -42,8 +42,8 @@ pub(super) const KINDS: [Kind; 4] = [Kind::Tool, Kind::Prompt, Kind::Resource, K
 
 /// The lists of a connection.
 struct Lists {
-    /// Those that were not read yet. When one is read, the clients are notified of it if it has items, because any item
-    /// may have changed since the connection before.
+    /// The lists that were not read yet. When one is read, the clients are notified of it if it has items, because any
+    /// item may have changed since the connection before.
     unread: BTreeSet<Kind>,
     /// The reasons why lists could not be read.
     errors: BTreeMap<Kind, BackendError>,

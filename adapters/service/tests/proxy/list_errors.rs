@@ -82,6 +82,28 @@ fn a_list_that_fails_is_reported_and_read_again() {
     }
 }
 
+/// Any item may have changed since the former connection, also if the lists are the same.
+#[test]
+fn a_list_that_fails_on_a_new_connection_is_notified_later() {
+    let fails = Arc::new(AtomicBool::new(false));
+    let service = failing("tools/list", &fails, &ErrorObject::internal("not now"));
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &service, V2025_11_25);
+    let client = world.client(&Host::builder("test", "1.0.0").build(), V2025_11_25);
+    fails.store(true, Ordering::SeqCst);
+    world.connect(0, &service, V2025_11_25);
+    world.settle();
+    let is_notified = |world: &World| {
+        let transcript = world.clients[client].take_transcript().to_string();
+        ["tools", "prompts"].map(|list| transcript.contains(&format!("notifications/{list}/list_changed")))
+    };
+    assert_eq!(is_notified(&world), [false, true]);
+    fails.store(false, Ordering::SeqCst);
+    world.back(0).advance(Duration::from_secs(1));
+    world.settle();
+    assert_eq!(is_notified(&world), [true, false]);
+}
+
 #[test]
 fn a_server_without_the_method_of_a_list_has_no_items_of_it() {
     let method = "resources/templates/list";

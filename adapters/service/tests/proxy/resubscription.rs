@@ -208,8 +208,8 @@ fn a_refused_request_to_listen_does_not_end_subscriptions() {
 /// since the last call.
 fn end_latest(world: &mut World, names: &str) -> bool {
     let transcript = world.back(0).take_transcript().from(Side::Client);
-    let lines = transcript.lines().iter().map(|line| line.text());
-    let latest = lines.filter(|line| line.contains("subscriptions/listen") && line.contains(names)).next_back();
+    let mut lines = transcript.lines().iter().map(|line| line.text());
+    let latest = lines.rfind(|line| line.contains("subscriptions/listen") && line.contains(names));
     let Some(line) = latest else { return false };
     let request: serde_json::Value = serde_json::from_str(line).expect("JSON");
     let id = &request["id"];
@@ -306,6 +306,19 @@ fn lists_are_followed_after_too_many_ends() {
     assert!(has_new_request(&world, "toolsListChanged"));
     // A change in between is not missed.
     advance(&mut world, ProxyLimits::default().list_pause);
+    world.back(0).transcript().assert_contains(r#""method":"tools/list""#);
+}
+
+/// Changes between the end of a subscription and its next acknowledgement are not notified.
+#[test]
+fn lists_are_read_again_after_one_end() {
+    let service = Service::builder("back", "1.0.0").tool(Tool::new("first", || "1")).build().expect("a service");
+    let mut world = World::new();
+    world.serve(Backend::builder("back"), &service, V2026_07_28);
+    assert!(end_latest(&mut world, "toolsListChanged"));
+    assert!(!world.back(0).take_transcript().to_string().contains(r#""method":"tools/list""#));
+    advance(&mut world, Duration::from_secs(5));
+    assert!(has_new_request(&world, "toolsListChanged"));
     world.back(0).transcript().assert_contains(r#""method":"tools/list""#);
 }
 
