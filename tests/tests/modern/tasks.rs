@@ -6,7 +6,7 @@ use mcp_proto::{
     },
     protocol::{Capability, Method, MethodName, ProtocolVersion, VersionSet},
     schema::{
-        TaskStatus,
+        ResourceUpdatedParams, TaskStatus,
         tasks_extension::{CancelTaskParams, GetTaskParams, GetTaskResult, TaskParams, UpdateTaskParams},
     },
     wire::Json,
@@ -348,6 +348,22 @@ fn task_changes_reach_permitted_subscribers() {
     assert_eq!(server.sent(), [json!(null); 0]);
     let mut plain = Harness::server(full_server());
     assert!(plain.conn.notify(&task("t", "working")).is_err());
+}
+
+/// The acknowledgement has the resources that the application accepts, and changes of others are not notified.
+// req: M-SUBS-008, M-SUBS-023
+#[test]
+fn resources_that_are_not_accepted_are_left_out() {
+    let mut server = server();
+    let requested = json!({"resourceSubscriptions": ["test://a", "test://b"], "taskIds": ["t"]});
+    let key = server.receive_request(&listen(1, &requested, &extension()));
+    server.conn.accept_subscription_with(key, |_| true, |uri| uri != "test://b").expect("it asks for tasks");
+    let agreed = json!({"resourceSubscriptions": ["test://a"], "taskIds": ["t"]});
+    assert_eq!(server.sent(), [acknowledged(1, &agreed)]);
+    for (uri, is_notified) in [("test://a", true), ("test://b", false)] {
+        server.conn.notify(&ResourceUpdatedParams::new(uri)).expect("it may be said");
+        assert_eq!(server.sent().len(), usize::from(is_notified), "{uri}");
+    }
 }
 
 #[test]

@@ -87,6 +87,12 @@ impl Subscription {
         })?
     }
 
+    /// Returns how often the server has acknowledged the subscription. Changes between an end and the next
+    /// acknowledgement are not notified.
+    pub(crate) fn acknowledgements(&self) -> u64 {
+        self.table.with(self.id, |entry| entry.acknowledgements).unwrap_or_default()
+    }
+
     /// Ends the subscription, as dropping it does.
     pub fn close(self) {}
 }

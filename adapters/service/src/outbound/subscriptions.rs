@@ -14,7 +14,7 @@ use mcp_proto::{
 };
 
 use super::{cancel::CancelCall, error::CallError};
-use crate::util::lock::lock;
+use crate::util::{lock::lock, wait_queue::WaitQueue};
 
 /// The subscriptions of a client, kept from one connection to the next.
 ///
@@ -24,7 +24,14 @@ use crate::util::lock::lock;
 ///
 /// Clones share the same subscriptions.
 #[derive(Clone, Default)]
-pub struct Subscriptions(Arc<Mutex<Table>>);
+pub struct Subscriptions(Arc<Shared>);
+
+#[derive(Default)]
+struct Shared {
+    table: Mutex<Table>,
+    /// The waiters for an acknowledgement or an end.
+    changed: WaitQueue,
+}
 
 #[derive(Default)]
 struct Table {
@@ -36,6 +43,8 @@ pub(crate) struct SubscriptionEntry {
     pub(crate) filter: SubscriptionFilter,
     pub(crate) options: RequestOptions,
     pub(crate) state: SubscriptionState,
+    /// The number of its acknowledgements: a subscription that the server has ended is requested again.
+    pub(crate) acknowledgements: u64,
 }
 
 /// The state of a subscription.
@@ -78,7 +87,7 @@ impl Subscriptions {
     /// Returns the number of subscriptions, active or not.
     #[must_use]
     pub fn len(&self) -> usize {
-        lock(&self.0).entries.len()
+        lock(&self.0.table).entries.len()
     }
 
     /// Returns whether it has no subscriptions.
@@ -89,21 +98,22 @@ impl Subscriptions {
 
     /// Adds a subscription that was not requested yet, and returns its id.
     pub(crate) fn add(&self, filter: SubscriptionFilter, options: RequestOptions) -> u64 {
-        let mut table = lock(&self.0);
+        let mut table = lock(&self.0.table);
         let id = table.next;
         table.next += 1;
-        table.entries.insert(id, SubscriptionEntry { filter, options, state: SubscriptionState::Detached });
+        let state = SubscriptionState::Detached;
+        table.entries.insert(id, SubscriptionEntry { filter, options, state, acknowledgements: 0 });
         id
     }
 
     /// Removes a subscription, and returns its call.
     pub(crate) fn remove(&self, id: u64) -> Option<ListenCall> {
-        lock(&self.0).entries.remove(&id)?.state.listen_call().cloned()
+        lock(&self.0.table).entries.remove(&id)?.state.listen_call().cloned()
     }
 
     /// Returns the ids of the subscriptions that are not requested on the current connection.
     pub(crate) fn detached(&self) -> Vec<u64> {
-        let table = lock(&self.0);
+        let table = lock(&self.0.table);
         table
             .entries
             .iter()
@@ -113,12 +123,12 @@ impl Subscriptions {
     }
 
     pub(crate) fn with<R>(&self, id: u64, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
-        lock(&self.0).entries.get_mut(&id).map(f)
+        lock(&self.0.table).entries.get_mut(&id).map(f)
     }
 
     /// Finds the subscription that was requested with this call.
     fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
-        let mut table = lock(&self.0);
+        let mut table = lock(&self.0.table);
         let mut all = table.entries.values_mut();
         let is_it = |listen_call: &ListenCall| (listen_call.connection, listen_call.call) == (connection, call);
         all.find(|entry| entry.state.listen_call().is_some_and(is_it)).map(f)
@@ -131,9 +141,12 @@ impl Subscriptions {
         let activate = |entry: &mut SubscriptionEntry| {
             if let Some(listen_call) = entry.state.listen_call().cloned() {
                 entry.state = SubscriptionState::Active(listen_call, agreed);
+                entry.acknowledgements += 1;
             }
         };
-        self.find(connection, call, activate).is_some()
+        let is_found = self.find(connection, call, activate).is_some();
+        self.0.changed.notify_all();
+        is_found
     }
 
     /// Ends the subscription of a call, if it has one.
@@ -145,11 +158,17 @@ impl Subscriptions {
                 outcome => SubscriptionState::Ended(CallError::of(outcome.clone()).err()),
             };
         });
+        self.0.changed.notify_all();
+    }
+
+    /// Waits until `check` finds something. It checks again when the server has acknowledged or ended a subscription.
+    pub(crate) async fn wait_for<T>(&self, check: impl FnMut() -> Option<T>) -> T {
+        self.0.changed.wait_for(check).await
     }
 
     /// Detaches all subscriptions of a connection, which has ended without an event for each of its calls.
     pub(crate) fn lost(&self, connection: u64) {
-        for entry in lock(&self.0).entries.values_mut() {
+        for entry in lock(&self.0.table).entries.values_mut() {
             if entry.state.listen_call().is_some_and(|listen_call| listen_call.connection == connection) {
                 entry.state = SubscriptionState::Detached;
             }

@@ -7,11 +7,7 @@ use std::{
     sync::{Arc, Weak},
 };
 
-use mcp_proto::{
-    connection::ClientRole,
-    protocol::{Capability, Era},
-    schema::SubscriptionFilter,
-};
+use mcp_proto::{connection::ClientRole, protocol::Era};
 
 use super::{
     calls::has_responded,
@@ -21,7 +17,7 @@ use super::{
     shared::Shared,
 };
 use crate::{
-    client::{Host, subscription::Subscription},
+    client::Host,
     driver_api::deferred::{Deferred, select_biased},
     outbound::peer::Peer,
     server::{composition::LogSource, register_error::RegisterError, service::Service},
@@ -157,7 +153,9 @@ impl Backend {
 
     /// Waits until the items of the server are offered, or the first attempt to do so has failed.
     ///
-    /// The future fails with the error of the connection, or of a list that could not be read.
+    /// The future fails with the error of the connection, or of a list that could not be read. A list to whose request
+    /// the server has responded with an error, or not in time, is read again after a pause that grows up to
+    /// [`list_time`](ProxyLimits::list_time). A list whose method the server does not have is empty.
     pub fn ready(&self) -> Deferred<Result<(), BackendError>> {
         let shared = self.0.clone();
         Deferred::new(async move {
@@ -291,30 +289,6 @@ impl Shared {
         }
     }
 
-    /// Reads the lists, and those that have changed again.
-    async fn keep_lists(self: &Arc<Self>, peer: &Peer<ClientRole>, is_modern: bool) {
-        // The subscription lives as long as the connection is used.
-        let _lists = if is_modern { self.listen(peer).await } else { None };
-        let mut is_new = true;
-        loop {
-            let next = || {
-                let mut work = lock(&self.work);
-                work.reading = std::mem::take(&mut work.lists);
-                (!work.reading.is_empty()).then(|| work.reading.iter().copied().collect::<Vec<_>>())
-            };
-            let kinds = self.wake.wait_for(next).await;
-            let outcome = self.take_over(peer, &kinds, is_new).await;
-            {
-                let mut link = lock(&self.link);
-                (link.is_listed, link.error) = (true, outcome.err());
-            }
-            lock(&self.work).reading.clear();
-            self.changed.notify_all();
-            is_new = false;
-            let _ = peer.sleep(self.limits.list_pause).await;
-        }
-    }
-
     /// Ends the calls whose clients have not sent their next request in time.
     async fn expire_calls(&self, peer: &Peer<ClientRole>) {
         let number = peer.calls().number();
@@ -327,20 +301,5 @@ impl Shared {
                 None => changed.await,
             }
         }
-    }
-
-    /// Subscribes to changes of lists (2026-07-28).
-    async fn listen(&self, peer: &Peer<ClientRole>) -> Option<Subscription> {
-        let has = |capability| peer.capabilities().contains(capability).then_some(true);
-        let filter = SubscriptionFilter {
-            tools_list_changed: has(Capability::ToolsListChanged),
-            prompts_list_changed: has(Capability::PromptsListChanged),
-            resources_list_changed: has(Capability::ResourcesListChanged),
-            ..SubscriptionFilter::default()
-        };
-        if filter == SubscriptionFilter::default() {
-            return None;
-        }
-        peer.within(self.limits.list_time).listen(filter).ok()?.await.ok()
     }
 }

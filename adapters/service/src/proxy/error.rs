@@ -33,11 +33,13 @@ pub enum BackendFault {
     Invalid(String),
     /// The backend lacks the capability for the request, or its revision lacks the method.
     Unsupported(String),
+    /// The backend has responded to the request for a list with an error. The text is its message.
+    Refused(String),
 }
 
 impl BackendFault {
     /// Returns the name of the reason in the data of the error: `not-connected`, `closed`, `timed-out`, `busy`,
-    /// `invalid` or `unsupported`.
+    /// `invalid`, `unsupported` or `refused`.
     #[must_use]
     pub const fn as_str(&self) -> &'static str {
         match self {
@@ -47,6 +49,7 @@ impl BackendFault {
             Self::Busy => "busy",
             Self::Invalid(_) => "invalid",
             Self::Unsupported(_) => "unsupported",
+            Self::Refused(_) => "refused",
         }
     }
 }
@@ -67,6 +70,17 @@ impl BackendError {
             error => BackendFault::Invalid(error.to_string()),
         };
         Some(Self::new(backend, fault))
+    }
+
+    /// Returns the error for a list that the proxy itself could not read.
+    pub(super) fn of_list(backend: &str, error: &CallError) -> Self {
+        Self::of(backend, error).unwrap_or_else(|| Self::new(backend, BackendFault::Refused(error.to_string())))
+    }
+
+    /// Returns whether the same request may succeed later. A list that is invalid or too large stays so until the
+    /// backend announces a change.
+    pub(super) const fn is_transient(&self) -> bool {
+        matches!(self.fault, BackendFault::Refused(_) | BackendFault::TimedOut | BackendFault::Busy)
     }
 
     /// Returns the name of the backend.
@@ -113,6 +127,7 @@ impl fmt::Display for BackendError {
             BackendFault::Busy => f.write_str("has too many requests in flight"),
             BackendFault::Invalid(why) => write!(f, "sent an invalid response: {why}"),
             BackendFault::Unsupported(why) => write!(f, "cannot get this request: {why}"),
+            BackendFault::Refused(why) => write!(f, "responded with an error: {why}"),
         }
     }
 }
@@ -136,6 +151,7 @@ mod tests {
             (BackendFault::Busy, "busy", "has too many requests in flight"),
             (BackendFault::Invalid(why()), "invalid", "sent an invalid response: why"),
             (BackendFault::Unsupported(why()), "unsupported", "cannot get this request: why"),
+            (BackendFault::Refused(why()), "refused", "responded with an error: why"),
         ] {
             let error = BackendError::new("back", fault.clone());
             assert_eq!((error.backend(), error.fault(), fault.as_str()), ("back", &fault, name));

@@ -1,21 +1,31 @@
 //! The lists of a backend, and the items that the service offers for it.
 
-use std::{hash::BuildHasher, sync::Arc};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    future::pending,
+    hash::BuildHasher,
+    sync::Arc,
+};
 
 use mcp_proto::{
     connection::ClientRole,
     protocol::Capability,
-    schema::{At, Encode, Prompt, Resource, ResourceTemplate, Tool},
+    schema::{At, Encode, Prompt, Resource, ResourceTemplate, SubscriptionFilter, Tool},
+    wire::ErrorCode,
 };
 
 use super::{
     calls::{prompt_reference, template_reference},
     error::BackendError,
+    retry::Retry,
     shared::Shared,
 };
 use crate::{
-    client::pages::{PageLimits, Pages},
-    driver_api::job::HandlerKind,
+    client::{
+        pages::{PageLimits, Pages},
+        subscription::Subscription,
+    },
+    driver_api::{deferred::select_biased, job::HandlerKind},
     inbound::handler::{Arguments, BadArguments, Call},
     outbound::{error::CallError, peer::Peer},
     server::{
@@ -30,20 +40,120 @@ use crate::{
 /// All lists.
 pub(super) const KINDS: [Kind; 4] = [Kind::Tool, Kind::Prompt, Kind::Resource, Kind::Template];
 
+/// The lists of a connection.
+struct Lists {
+    /// The lists that were not read yet. When one is read, the clients are notified of it if it has items, because any
+    /// item may have changed since the connection before.
+    unread: BTreeSet<Kind>,
+    /// The reasons why lists could not be read.
+    errors: BTreeMap<Kind, BackendError>,
+}
+
+/// Returns whether a server does not have the method of a request.
+fn is_unknown(error: &CallError) -> bool {
+    error.rpc().is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND)
+}
+
 impl Shared {
-    /// Reads lists of the backend, and offers their items. `is_new` is set on a new connection. The clients are then
-    /// notified of all lists with items, because any item may have changed.
-    pub(super) async fn take_over(
-        self: &Arc<Self>,
+    /// Keeps the lists up to date, until the connection ends.
+    pub(super) async fn keep_lists(self: &Arc<Self>, peer: &Peer<ClientRole>, is_modern: bool) {
+        let has = |capability| peer.capabilities().contains(capability).then_some(true);
+        let filter = SubscriptionFilter {
+            tools_list_changed: has(Capability::ToolsListChanged),
+            prompts_list_changed: has(Capability::PromptsListChanged),
+            resources_list_changed: has(Capability::ResourcesListChanged),
+            ..SubscriptionFilter::default()
+        };
+        if !is_modern || filter == SubscriptionFilter::default() {
+            return self.read_lists(peer).await;
+        }
+        // Before the lists are read, so that no change is missed.
+        let first = self.listen(peer, &filter).await;
+        let _ = select_biased(self.read_lists(peer), self.follow_lists(peer, &filter, first)).await;
+    }
+
+    /// Subscribes to changes of lists (2026-07-28).
+    async fn listen(&self, peer: &Peer<ClientRole>, filter: &SubscriptionFilter) -> Result<Subscription, CallError> {
+        peer.within(self.limits.list_time).listen(filter.clone())?.await
+    }
+
+    /// Keeps the subscription to changes of lists (2026-07-28). It is requested again after the server has refused or
+    /// ended it. Changes may be missed in between, so the lists are read again then.
+    async fn follow_lists(
+        &self,
         peer: &Peer<ClientRole>,
-        kinds: &[Kind],
-        is_new: bool,
-    ) -> Result<(), BackendError> {
-        let mut first = Ok(());
+        filter: &SubscriptionFilter,
+        mut listened: Result<Subscription, CallError>,
+    ) {
+        let mut retry = Retry::new();
+        loop {
+            match &listened {
+                Ok(subscription) => {
+                    retry.plan(false, peer, self.limits.list_time);
+                    self.while_active(peer, subscription).await;
+                }
+                // The server has no subscriptions.
+                Err(error) if is_unknown(error) => return pending().await,
+                Err(_) => {}
+            }
+            retry.plan(true, peer, self.limits.list_time);
+            retry.wait(peer).await;
+            listened = self.listen(peer, filter).await;
+            if listened.is_ok() {
+                self.list(&KINDS);
+            }
+        }
+    }
+
+    /// Waits until a subscription to changes of lists has ended. Reads the lists when the server has acknowledged it
+    /// again.
+    async fn while_active(&self, peer: &Peer<ClientRole>, subscription: &Subscription) {
+        let mut seen = subscription.acknowledgements();
+        while !subscription.is_over() {
+            let is_changed = || subscription.is_over() || subscription.acknowledgements() != seen;
+            peer.subscriptions().wait_for(|| is_changed().then_some(())).await;
+            if subscription.acknowledgements() != seen {
+                seen = subscription.acknowledgements();
+                self.list(&KINDS);
+            }
+        }
+    }
+
+    /// Reads the lists, those that have changed again, and those that could not be read, after a pause.
+    async fn read_lists(self: &Arc<Self>, peer: &Peer<ClientRole>) {
+        let mut lists = Lists { unread: BTreeSet::from(KINDS), errors: BTreeMap::new() };
+        let mut retry = Retry::new();
+        loop {
+            let next = || {
+                let mut work = lock(&self.work);
+                work.reading = std::mem::take(&mut work.lists);
+                (!work.reading.is_empty()).then(|| work.reading.iter().copied().collect::<Vec<_>>())
+            };
+            let Ok(kinds) = select_biased(self.wake.wait_for(next), retry.wait(peer)).await else {
+                let failed = lists.errors.iter().filter(|(_, error)| error.is_transient()).map(|(kind, _)| *kind);
+                lock(&self.work).lists.extend(failed);
+                continue;
+            };
+            self.take_over(peer, &kinds, &mut lists).await;
+            {
+                let mut link = lock(&self.link);
+                (link.is_listed, link.error) = (true, lists.errors.values().next().cloned());
+            }
+            lock(&self.work).reading.clear();
+            self.changed.notify_all();
+            retry.plan(lists.errors.values().any(BackendError::is_transient), peer, self.limits.list_time);
+            let _ = peer.sleep(self.limits.list_pause).await;
+        }
+    }
+
+    /// Reads lists of the backend, and offers their items.
+    async fn take_over(self: &Arc<Self>, peer: &Peer<ClientRole>, kinds: &[Kind], lists: &mut Lists) {
         for kind in kinds {
             match self.read(peer, *kind).await {
                 Ok(offers) => {
-                    let Some(service) = self.service() else { return Ok(()) };
+                    lists.errors.remove(kind);
+                    let is_new = lists.unread.remove(kind);
+                    let Some(service) = self.service() else { return };
                     let (changed, has_items) = {
                         let mut known = lock(&self.offers);
                         // A removed backend offers nothing any more.
@@ -59,13 +169,9 @@ impl Shared {
                     }
                     service.list_changed(&changed);
                 }
-                Err(error) => {
-                    let error = BackendError::of(&self.name, &error);
-                    first = first.and(error.map_or(Ok(()), Err));
-                }
+                Err(error) => _ = lists.errors.insert(*kind, BackendError::of_list(&self.name, &error)),
             }
         }
-        first
     }
 
     async fn read(self: &Arc<Self>, peer: &Peer<ClientRole>, kind: Kind) -> Result<Vec<Offer>, CallError> {
@@ -78,11 +184,16 @@ impl Shared {
             return Ok(Vec::new());
         }
         let peer = peer.bypass_cache();
-        match kind {
+        let read = match kind {
             Kind::Tool => self.offers(peer.all_tools(), |tool| self.tool(tool)).await,
             Kind::Prompt => self.offers(peer.all_prompts(), |prompt| self.prompt(prompt)).await,
             Kind::Resource => self.offers(peer.all_resources(), |resource| self.resource(resource)).await,
             _ => self.offers(peer.all_resource_templates(), |template| self.template(template)).await,
+        };
+        match read {
+            // Servers that have resources may lack templates and their method.
+            Err(error) if is_unknown(&error) => Ok(Vec::new()),
+            read => read,
         }
     }
 

@@ -37,7 +37,10 @@
 //! - **A call with questions** of a backend with a session runs once, also for a client without a session: the call
 //!   waits for the next request of the client, in this process and for a [limited time](ProxyLimits::input_time).
 //! - **A change of a list** that the backend announces before a result is applied before the client gets the result.
-//! - **A subscription** of a client begins when that of the service at the backend has. When the last client ends its
+//! - **A subscription** of a client begins when that of the service at the backend has. A resource of whose changes the
+//!   backend does not notify is refused, or left out of the acknowledgement (2026-07-28). The service subscribes again
+//!   if the backend ends a subscription, or refuses it on a new connection, after pauses that grow up to
+//!   [`list_time`](ProxyLimits::list_time). Changes in between are not notified. When the last client ends its
 //!   subscription to a resource, or disconnects, the subscription at the backend ends.
 //!
 //! # What does not pass
@@ -110,6 +113,7 @@ mod limits;
 mod listing;
 mod one_result;
 mod questions;
+mod retry;
 mod shared;
 mod subscriber;
 mod watches;

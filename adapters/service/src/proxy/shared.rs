@@ -163,7 +163,7 @@ impl Shared {
     }
 
     /// Records that lists have changed.
-    fn list(&self, kinds: &[Kind]) {
+    pub(super) fn list(&self, kinds: &[Kind]) {
         lock(&self.work).lists.extend(kinds);
         self.wake.notify_all();
     }

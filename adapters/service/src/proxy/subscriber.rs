@@ -1,11 +1,12 @@
 //! The subscriptions of the proxy at a backend, which follow those of clients.
 
-use std::{collections::BTreeSet, future::pending, sync::Arc, time::Duration};
+use std::{collections::BTreeSet, sync::Arc};
 
-use mcp_proto::{connection::ClientRole, rpc::Timestamp, schema::SubscriptionFilter};
+use mcp_proto::{connection::ClientRole, schema::SubscriptionFilter};
 
 use super::{
     error::{BackendError, BackendFault},
+    retry::Retry,
     shared::Shared,
     watches::{Change, Watched},
 };
@@ -26,9 +27,8 @@ const MAX_SUBSCRIBING: usize = 128;
 /// so the number is small.
 const MAX_LISTENING: usize = 4;
 
-/// The first pause before another attempt to end the subscriptions to resources without clients. Each further one is
-/// twice as long, at most [`list_time`](super::ProxyLimits::list_time).
-const FIRST_PAUSE: Duration = Duration::from_secs(1);
+/// The reason for which a resource is refused that a server leaves out of its acknowledgement.
+const DECLINED: &str = "the server does not notify of changes of it";
 
 /// A subscription of a client. Dropping it ends the subscription.
 struct Watching {
@@ -60,6 +60,17 @@ struct Listened {
     replaced: Vec<u64>,
 }
 
+/// The reason why the task that keeps the subscriptions continues.
+enum Woken {
+    Listened(Listened),
+    /// The subscriptions of clients have changed.
+    Changed,
+    /// The server has ended a subscription, or has acknowledged it again without some of its resources.
+    Lapsed,
+    /// It is time for another attempt.
+    Retry,
+}
+
 /// A subscription to several resources (2026-07-28).
 struct Group {
     number: u64,
@@ -67,39 +78,22 @@ struct Group {
 }
 
 impl Group {
-    fn names(&self) -> impl Iterator<Item = &String> {
+    /// Returns the requested resources.
+    fn requested(&self) -> impl Iterator<Item = &String> {
         self.subscription.filter().resource_subscriptions.iter().flatten()
     }
+
+    /// Returns the resources of whose changes the server notifies: those that are requested and acknowledged.
+    fn names(&self) -> BTreeSet<String> {
+        let agreed = self.subscription.agreed().and_then(|agreed| agreed.resource_subscriptions);
+        let agreed: BTreeSet<String> = agreed.into_iter().flatten().collect();
+        self.requested().filter(|uri| agreed.contains(*uri)).cloned().collect()
+    }
 }
 
-/// The next attempt to end the subscriptions to resources without clients, after the backend has refused one.
-struct Retry {
-    at: Option<Timestamp>,
-    pause: Duration,
-}
-
-impl Retry {
-    const fn new() -> Self {
-        Self { at: None, pause: FIRST_PAUSE }
-    }
-
-    /// Plans an attempt, or none if it is not needed.
-    fn plan(&mut self, is_needed: bool, now: Timestamp, max: Duration) {
-        if is_needed {
-            self.at = Some(now + self.pause);
-            self.pause = self.pause.saturating_mul(2).min(max).max(FIRST_PAUSE);
-        } else {
-            *self = Self::new();
-        }
-    }
-
-    /// Waits until the time of the next attempt. Without a planned attempt it never returns.
-    async fn wait(&self, peer: &Peer<ClientRole>) {
-        match self.at {
-            Some(at) => peer.connection().sleep_until(at).await,
-            None => pending().await,
-        }
-    }
+/// Returns the resources that any of these subscriptions covers.
+fn names<'a>(groups: impl Iterator<Item = &'a Group>) -> BTreeSet<String> {
+    groups.flat_map(Group::names).collect()
 }
 
 impl Shared {
@@ -136,7 +130,7 @@ impl Shared {
         if is_modern {
             self.keep_listening(peer).await;
         }
-        let mut requests = FutureSet::new();
+        let (mut requests, mut retry) = (FutureSet::new(), Retry::new());
         loop {
             while requests.len() < MAX_SUBSCRIBING {
                 let Some(change) = lock(&self.watches).next_change() else { break };
@@ -144,10 +138,19 @@ impl Shared {
             }
             let is_full = requests.len() >= MAX_SUBSCRIBING;
             let more = self.wake.wait_for(|| (!is_full && lock(&self.watches).has_changes()).then_some(()));
-            match select_biased(requests.next(), more).await {
+            match select_biased(requests.next(), select_biased(more, retry.wait(peer))).await {
                 Ok(Ended::Subscribed(uri, outcome)) => lock(&self.watches).subscribed(&uri, &outcome),
                 Ok(Ended::Unsubscribed(uri)) => lock(&self.watches).unsubscribed(&uri),
-                Err(()) => continue,
+                Err(Ok(())) => continue,
+                Err(Err(())) => {
+                    lock(&self.watches).retry_lost();
+                    continue;
+                }
+            }
+            let is_needed = lock(&self.watches).has_lost();
+            // While attempts are in flight, the pauses do not begin again.
+            if is_needed || requests.len() == 0 {
+                retry.plan(is_needed, peer, self.limits.list_time);
             }
             self.changed.notify_all();
         }
@@ -183,42 +186,97 @@ impl Shared {
     /// Keeps a subscription to the resources of clients (2026-07-28), until the connection ends. Each request names all
     /// resources, except those that the backend has refused, or has not acknowledged in another request. A subscription
     /// ends after the one that replaces it has begun, so that no change is missed. If the new subscription does not
-    /// begin, the former ones stay. Another attempt follows if they name resources without clients.
+    /// begin, the former ones stay. Another attempt follows if they name resources without clients, or if the backend
+    /// does not notify of resources any more that it has acknowledged before.
     async fn keep_listening(&self, peer: &Peer<ClientRole>) {
         let (mut requests, mut groups, mut next) = (FutureSet::new(), Vec::<Group>::new(), 0);
         let mut retry = Retry::new();
         loop {
             if requests.len() < MAX_LISTENING && lock(&self.watches).has_changes() {
-                retry.at = None;
+                retry.begin();
                 self.listen_to_resources(peer, &mut groups, &mut requests);
+                self.plan(&mut retry, peer, requests.len());
             }
             let is_full = requests.len() >= MAX_LISTENING;
-            let more = self.wake.wait_for(|| (!is_full && lock(&self.watches).has_changes()).then_some(()));
-            let woken = select_biased(more, retry.wait(peer));
-            let Listened { outcome, new, replaced } = match select_biased(requests.next(), woken).await {
-                Ok(listened) => listened,
-                Err(Ok(())) => continue,
-                Err(Err(())) => {
-                    lock(&self.watches).changed();
+            let more = async {
+                self.wake.wait_for(|| (!is_full && lock(&self.watches).has_changes()).then_some(())).await;
+                Woken::Changed
+            };
+            let lapsed = async {
+                peer.subscriptions().wait_for(|| self.has_lapsed(&groups).then_some(())).await;
+                Woken::Lapsed
+            };
+            let again = async {
+                retry.wait(peer).await;
+                Woken::Retry
+            };
+            let listened = async { Woken::Listened(requests.next().await) };
+            let first = select_biased(select_biased(listened, more), select_biased(lapsed, again)).await;
+            let (Ok(Ok(woken) | Err(woken)) | Err(Ok(woken) | Err(woken))) = first;
+            match woken {
+                Woken::Changed => continue,
+                Woken::Retry => {
+                    let mut watches = lock(&self.watches);
+                    watches.retry_lost();
+                    watches.changed();
                     continue;
                 }
-            };
-            let ended = outcome.map(|subscription| {
-                next += 1;
-                groups.push(Group { number: next, subscription });
-            });
-            {
-                let mut watches = lock(&self.watches);
-                new.iter().for_each(|uri| watches.subscribed(uri, &ended));
+                Woken::Lapsed => self.end_lapsed(&mut groups),
+                Woken::Listened(Listened { outcome: Ok(subscription), replaced, .. }) => {
+                    next += 1;
+                    groups.push(Group { number: next, subscription });
+                    self.replace(&mut groups, &replaced);
+                }
+                Woken::Listened(Listened { outcome: Err(why), new, .. }) => {
+                    let (mut watches, refused) = (lock(&self.watches), Err(why));
+                    new.iter().for_each(|uri| watches.subscribed(uri, &refused));
+                }
             }
-            if ended.is_ok() {
-                self.end_replaced(&mut groups, &replaced);
-            }
-            // The last of the requests in flight decides.
-            let is_needed = requests.len() == 0 && lock(&self.watches).has_released();
-            retry.plan(is_needed, peer.connection().update(|_, now| now), self.limits.list_time);
+            self.plan(&mut retry, peer, requests.len());
             self.changed.notify_all();
         }
+    }
+
+    /// Plans another attempt if one is needed. The last of the requests in flight decides.
+    fn plan(&self, retry: &mut Retry, peer: &Peer<ClientRole>, in_flight: usize) {
+        if in_flight == 0 {
+            let is_needed = {
+                let watches = lock(&self.watches);
+                watches.has_released() || watches.has_lost()
+            };
+            retry.plan(is_needed, peer, self.limits.list_time);
+        }
+    }
+
+    /// Returns whether a resource is active that none of these subscriptions covers.
+    fn has_lapsed(&self, groups: &[Group]) -> bool {
+        let names = names(groups.iter());
+        lock(&self.watches).active().any(|(uri, _)| !names.contains(uri))
+    }
+
+    /// Records the resources that no subscription covers any more, and drops the subscriptions that have ended.
+    fn end_lapsed(&self, groups: &mut Vec<Group>) {
+        let names = names(groups.iter());
+        {
+            let mut watches = lock(&self.watches);
+            let lapsed: Vec<_> = watches.active().map(|(uri, _)| uri).filter(|uri| !names.contains(*uri)).collect();
+            let lapsed: Vec<_> = lapsed.into_iter().cloned().collect();
+            lapsed.iter().for_each(|uri| watches.subscribed(uri, &Err(DECLINED.into())));
+        }
+        groups.retain(|group| !group.subscription.is_over());
+    }
+
+    /// Records which resources the latest subscription covers, and ends those that it replaces.
+    fn replace(&self, groups: &mut Vec<Group>, replaced: &[u64]) {
+        if let Some(latest) = groups.last() {
+            let kept = names(groups.iter().filter(|group| !replaced.contains(&group.number)));
+            let mut watches = lock(&self.watches);
+            for uri in latest.requested() {
+                let outcome = if kept.contains(uri) { Ok(()) } else { Err(DECLINED.to_owned()) };
+                watches.subscribed(uri, &outcome);
+            }
+        }
+        self.end_replaced(groups, replaced);
     }
 
     /// Requests a subscription to all resources. Without resources, all subscriptions end.
@@ -248,9 +306,8 @@ impl Shared {
     /// Ends subscriptions that newer ones have replaced, unless a client is subscribed to one of their resources that
     /// no other subscription names. Records the resources that have no subscription any more.
     fn end_replaced(&self, groups: &mut Vec<Group>, replaced: &[u64]) {
+        let kept = names(groups.iter().filter(|group| !replaced.contains(&group.number)));
         let mut watches = lock(&self.watches);
-        let kept = groups.iter().filter(|group| !replaced.contains(&group.number));
-        let kept: BTreeSet<String> = kept.flat_map(|group| group.names().cloned()).collect();
         let unnamed: Vec<_> = watches.active().filter(|(uri, _)| !kept.contains(*uri)).collect();
         if unnamed.iter().any(|(_, is_held)| *is_held) {
             // A client has subscribed to it again.

@@ -10,6 +10,8 @@ pub(super) struct Watches {
     all: BTreeMap<String, Watch>,
     /// The resources whose subscription at the backend may have to change.
     changed: BTreeSet<String>,
+    /// The resources without the subscription that the backend has accepted before. The proxy subscribes again.
+    lost: BTreeSet<String>,
     /// The number of resources in the share of each client.
     owned: BTreeMap<ClientKey, usize>,
 }
@@ -23,7 +25,9 @@ struct Watch {
     /// The client in whose share the resource counts: the first one that is still subscribed, or the last one that was.
     owner: ClientKey,
     at_backend: AtBackend,
-    /// The reason why the backend has refused the subscription.
+    /// Whether the backend has accepted a subscription before, on this connection or an earlier one.
+    is_accepted: bool,
+    /// The reason why the backend has refused the latest subscription.
     refused: Option<String>,
 }
 
@@ -79,6 +83,7 @@ impl Watches {
             }
             if watch.refused.take().is_some() {
                 // The backend may accept the subscription now.
+                self.lost.remove(uri);
                 self.changed.insert(uri.to_owned());
             }
             return true;
@@ -88,7 +93,8 @@ impl Watches {
         }
         let (owner, at_backend) = (client.clone(), AtBackend::Nothing);
         let of_clients = BTreeMap::from([(client.clone(), 1)]);
-        self.all.insert(uri.to_owned(), Watch { holders: 1, of_clients, owner, at_backend, refused: None });
+        let watch = Watch { holders: 1, of_clients, owner, at_backend, is_accepted: false, refused: None };
+        self.all.insert(uri.to_owned(), watch);
         *self.owned.entry(client.clone()).or_default() += 1;
         self.changed.insert(uri.to_owned());
         true
@@ -124,6 +130,7 @@ impl Watches {
 
     fn remove(&mut self, uri: &str) {
         self.changed.remove(uri);
+        self.lost.remove(uri);
         let Some(watch) = self.all.remove(uri) else { return };
         remove_one(&mut self.owned, &watch.owner);
     }
@@ -153,7 +160,22 @@ impl Watches {
         for watch in self.all.values_mut() {
             (watch.at_backend, watch.refused) = (AtBackend::Nothing, None);
         }
+        self.lost.clear();
         self.changed = self.all.keys().cloned().collect();
+    }
+
+    /// Returns whether a resource has lost the subscription that the backend has accepted before.
+    pub(super) fn has_lost(&self) -> bool {
+        !self.lost.is_empty()
+    }
+
+    /// Records that the subscriptions that were lost have to be requested again.
+    pub(super) fn retry_lost(&mut self) {
+        for uri in std::mem::take(&mut self.lost) {
+            let Some(watch) = self.all.get_mut(&uri) else { continue };
+            watch.refused = None;
+            self.changed.insert(uri);
+        }
     }
 
     pub(super) fn has_changes(&self) -> bool {
@@ -204,15 +226,26 @@ impl Watches {
         (named, new)
     }
 
-    /// Records the outcome of a request to subscribe.
+    /// Records the outcome of a request to subscribe, or that the backend has ended a subscription. Without a
+    /// subscription that it has accepted before, the resource counts as [lost](Self::has_lost).
     pub(super) fn subscribed(&mut self, uri: &str, outcome: &Result<(), String>) {
         let Some(watch) = self.all.get_mut(uri) else { return };
         watch.at_backend = if outcome.is_ok() { AtBackend::Active } else { AtBackend::Nothing };
         match (outcome, watch.holders) {
-            (Ok(()), 0) => _ = self.changed.insert(uri.to_owned()),
-            (Ok(()), _) => {}
+            (Ok(()), holders) => {
+                (watch.is_accepted, watch.refused) = (true, None);
+                self.lost.remove(uri);
+                if holders == 0 {
+                    self.changed.insert(uri.to_owned());
+                }
+            }
             (Err(_), 0) => self.remove(uri),
-            (Err(why), _) => watch.refused = Some(why.clone()),
+            (Err(why), _) => {
+                watch.refused = Some(why.clone());
+                if watch.is_accepted {
+                    self.lost.insert(uri.to_owned());
+                }
+            }
         }
     }
 
@@ -309,6 +342,37 @@ mod tests {
         assert_eq!((watches.state(URI), watches.has_changes()), (Watched::Active, false));
         watches.disconnected();
         assert_eq!((watches.state(URI), watches.has_changes()), (Watched::Waiting, true));
+    }
+
+    /// The proxy subscribes again to a resource that the backend has accepted before.
+    #[test]
+    fn refused_resources_are_lost_if_accepted_before() {
+        let (mut watches, client) = held();
+        let refuse = |watches: &mut Watches| {
+            assert_eq!(watches.next_change(), Some(Change::Subscribe(URI.into())));
+            watches.subscribed(URI, &Err("no".into()));
+        };
+        refuse(&mut watches);
+        assert!(!watches.has_lost(), "it is the first one");
+        watches.subscribed(URI, &Ok(()));
+        assert_eq!(watches.state(URI), Watched::Active);
+        for _ in 0..2 {
+            watches.disconnected();
+            refuse(&mut watches);
+            assert_eq!((watches.has_lost(), watches.has_changes()), (true, false));
+            watches.retry_lost();
+            assert_eq!((watches.has_lost(), watches.state(URI)), (false, Watched::Waiting));
+            refuse(&mut watches);
+            assert!(watches.has_lost());
+        }
+        // Another client does not wait for the next attempt, and gets the outcome of its own.
+        let other = ClientKey::Connection(2);
+        assert!(watches.hold(URI, &other, 10) && !watches.has_lost());
+        refuse(&mut watches);
+        assert_eq!((watches.state(URI), watches.has_lost()), (Watched::Refused("no".into()), true));
+        assert!(!watches.release(URI, &other) && watches.has_lost());
+        assert!(!watches.release(URI, &client) && !watches.has_lost(), "no client is left");
+        assert!(watches.all.is_empty());
     }
 
     #[test]

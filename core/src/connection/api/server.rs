@@ -71,7 +71,21 @@ impl Connection<ServerRole> {
     /// Returns a [`SendError`] if the request is not of this kind, has a response already, or too much waits to be
     /// written.
     pub fn accept_subscription(&mut self, key: ReplyKey, is_there: impl FnMut(&str) -> bool) -> Result<(), SendError> {
-        let accepted = self.engine.accept_subscription(key, is_there);
+        self.accept_subscription_with(key, is_there, |_| true)
+    }
+
+    /// Opens a subscription as [`accept_subscription`](Self::accept_subscription) does, and leaves out those resources
+    /// for which `is_notified` is false: the server cannot notify of their changes.
+    ///
+    /// # Errors
+    /// The same.
+    pub fn accept_subscription_with(
+        &mut self,
+        key: ReplyKey,
+        is_there: impl FnMut(&str) -> bool,
+        is_notified: impl FnMut(&str) -> bool,
+    ) -> Result<(), SendError> {
+        let accepted = self.engine.accept_subscription(key, is_there, is_notified);
         self.engine.record_busy(Writable::Message, accepted)
     }
 

@@ -1,6 +1,6 @@
 //! Requests about resources and their templates.
 
-use std::sync::Arc;
+use std::{collections::BTreeSet, sync::Arc};
 
 use mcp_proto::{
     connection::{SendError, ServerRole},
@@ -59,6 +59,25 @@ fn answer(shared: &Arc<SessionState<ServerRole>>, method: Method, inbound: &Requ
             let ListResourcesParams { cursor, .. } = params(inbound.params.as_ref())?;
             Ok(shared.list(inbound, cursor, |catalog| &catalog.resources, resources))
         }
+    }
+}
+
+/// The resources of a subscription that belong to other servers which do not notify of their changes.
+pub(in crate::server) type Silent = BTreeSet<String>;
+
+/// The resources of a subscription that belong to other servers.
+#[derive(Default)]
+pub(in crate::server) struct Origins {
+    /// The subscriptions that have begun there, by URI.
+    begun: Vec<(String, Deferred<Result<Begun, Failure>>)>,
+    /// The resources without a subscription: the client may not read them, or there are too many.
+    silent: Silent,
+}
+
+impl Origins {
+    /// Returns whether the subscription can be accepted at once.
+    pub(in crate::server) fn is_empty(&self) -> bool {
+        self.begun.is_empty() && self.silent.is_empty()
     }
 }
 
@@ -133,16 +152,19 @@ impl SessionState<ServerRole> {
     /// resources that it names, or cannot (2026-07-28).
     pub(in crate::server) fn listen_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Option<Job> {
         let (connection, key) = (inbound.connection.clone(), inbound.key);
-        let accept = move || connection.update(|conn, _| conn.accept_subscription(key, |_| false));
+        let accept = move |silent: &Silent| {
+            connection.update(|conn, _| conn.accept_subscription_with(key, |_| false, |uri| !silent.contains(uri)))
+        };
         Some(self.listen_job(inbound, self.subscribe_to_origins(inbound), accept))
     }
 
-    /// Creates the job that accepts a subscription after other servers have begun to notify of its resources.
+    /// Creates the job that accepts a subscription after other servers have begun to notify of its resources, or have
+    /// refused to. The acknowledgement leaves out the resources of which they do not notify.
     pub(in crate::server) fn listen_job(
         self: &Arc<Self>,
         inbound: &Request<'_>,
-        origins: Vec<Deferred<Result<Begun, Failure>>>,
-        accept: impl Fn() -> Result<(), SendError> + Send + 'static,
+        origins: Origins,
+        accept: impl Fn(&Silent) -> Result<(), SendError> + Send + 'static,
     ) -> Job {
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
         let in_flight = self.in_flight.begin(key, None, |_| {});
@@ -150,18 +172,20 @@ impl SessionState<ServerRole> {
         let responder = Responder::of(self.context(&connection, in_flight.clone()), key);
         Job::future(Schedule::Concurrent, async move {
             let all = async {
-                let mut held: Vec<Box<dyn Send>> = Vec::new();
-                for subscribed in origins {
-                    // Without its server the subscription is silent.
-                    held.extend(subscribed.await.ok().flatten());
+                let (mut held, mut silent) = (Vec::<Box<dyn Send>>::new(), origins.silent);
+                for (uri, subscribed) in origins.begun {
+                    match subscribed.await {
+                        Ok(begun) => held.extend(begun),
+                        Err(_) => _ = silent.insert(uri),
+                    }
                 }
-                held
+                (held, silent)
             };
-            let held = in_flight.unless_cancelled(all).await.unwrap_or_default();
+            let (held, silent) = in_flight.unless_cancelled(all).await.unwrap_or_default();
             let requests = &shared.state.listen_requests;
             // Before it can be cancelled as a subscription.
             requests.hold(key, held);
-            let accepted = connection.when_writable(accept).await;
+            let accepted = connection.when_writable(move || accept(&silent)).await;
             let is_open = accepted.is_ok() && connection.read(|conn| conn.context(key).is_some());
             if !is_open {
                 requests.release(key);
@@ -172,24 +196,27 @@ impl SessionState<ServerRole> {
     }
 
     /// Begins to subscribe to those resources that belong to other servers, as far as the client may read them.
-    pub(in crate::server) fn subscribe_to_origins(
-        self: &Arc<Self>,
-        inbound: &Request<'_>,
-    ) -> Vec<Deferred<Result<Begun, Failure>>> {
+    pub(in crate::server) fn subscribe_to_origins(self: &Arc<Self>, inbound: &Request<'_>) -> Origins {
+        let mut origins = Origins::default();
         let Ok(SubscriptionsListenParams { notifications, .. }) = params(inbound.params.as_ref()) else {
-            return Vec::new();
+            return origins;
         };
         let service = &*self.app.0;
         let visible = service.visible_to(inbound);
         let sender = inbound.connection.read(|conn| ServerRole::info(conn, Some(inbound.key))).principal;
         let client = ClientKey::of(inbound.connection, self.calls.number());
-        let uris = notifications.resource_subscriptions.unwrap_or_default();
-        let origins = uris.iter().take(service.subscription_limits.number).filter_map(|uri| {
-            let found = visible.find(service, uri)?;
-            let origin = found.handler.origin()?;
-            has_scopes(inbound.connection, sender.as_ref(), &found.scopes).then(|| origin.subscribe(uri, &client))
-        });
-        origins.collect()
+        for (number, uri) in notifications.resource_subscriptions.into_iter().flatten().enumerate() {
+            let Some(found) = visible.find(service, &uri) else { continue };
+            let Some(origin) = found.handler.origin() else { continue };
+            let is_within = number < service.subscription_limits.number;
+            if is_within && has_scopes(inbound.connection, sender.as_ref(), &found.scopes) {
+                let subscribed = origin.subscribe(&uri, &client);
+                origins.begun.push((uri, subscribed));
+            } else {
+                origins.silent.insert(uri);
+            }
+        }
+        origins
     }
 
     fn unsubscribe(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {

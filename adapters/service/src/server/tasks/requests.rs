@@ -20,7 +20,7 @@ use crate::{
         rpc_result::RpcResult,
         state::SessionState,
     },
-    server::input_required::CallerId,
+    server::{input_required::CallerId, methods::resources::Silent},
 };
 
 type Request<'a> = InboundRequest<'a, ServerRole>;
@@ -81,11 +81,12 @@ impl SessionState<ServerRole> {
         wanted.dedup();
         self.expire_tasks(&connection);
         let origins = self.subscribe_to_origins(inbound);
-        if origins.is_empty() && self.try_to_listen(&connection, key, &wanted) != Err(SendError::Busy) {
+        if origins.is_empty() && self.try_to_listen(&connection, key, &wanted, &Silent::new()) != Err(SendError::Busy) {
             return Ok(None);
         }
         // It is only ever refused as busy.
-        Ok(Some(self.listen_job(inbound, origins, move || shared.try_to_listen(&connection, key, &wanted))))
+        let accept = move |silent: &Silent| shared.try_to_listen(&connection, key, &wanted, silent);
+        Ok(Some(self.listen_job(inbound, origins, accept)))
     }
 
     fn try_to_listen(
@@ -93,12 +94,13 @@ impl SessionState<ServerRole> {
         connection: &Arc<dyn ConnectionHandle<ServerRole>>,
         key: ReplyKey,
         wanted: &[String],
+        silent: &Silent,
     ) -> Result<(), SendError> {
         let tasks = self.app.tasks();
         connection.update(|conn, _| {
             let owner = owner(conn, key);
             let find = |task: &str| tasks.find(task, owner.as_deref()).ok();
-            conn.accept_subscription(key, |task| find(task).is_some())?;
+            conn.accept_subscription_with(key, |task| find(task).is_some(), |uri| !silent.contains(uri))?;
             // The client gets the current status first, if it is another one than in the response of its request.
             for task in wanted.iter().filter_map(|task| find(task)) {
                 tasks.subscribe(&task, self, conn);

@@ -104,11 +104,13 @@ impl Engine {
         None
     }
 
-    /// Opens a pending subscription with the tasks for which `is_there` returns `true`.
+    /// Opens a pending subscription with the tasks for which `is_there`, and the resources for which `is_notified`
+    /// returns `true`.
     pub(crate) fn accept_subscription(
         &mut self,
         key: ReplyKey,
         mut is_there: impl FnMut(&str) -> bool,
+        mut is_notified: impl FnMut(&str) -> bool,
     ) -> Result<(), SendError> {
         match self.requests.get(key) {
             Some((_, EntryState::Open)) => {}
@@ -125,6 +127,7 @@ impl Engine {
             return self.respond(key, Err(&ErrorObject::internal("The connection is closing")));
         }
         filter.task_ids.iter_mut().for_each(|tasks| tasks.retain(|task| is_there(task)));
+        filter.resource_subscriptions.iter_mut().for_each(|uris| uris.retain(|uri| is_notified(uri)));
         self.counts(key, described.saturating_add(id.as_bytes().len()).saturating_add(filter_bytes(&filter)));
         self.open_subscription(key, ActiveSubscription { id, filter, is_of_application: true });
         Ok(())
