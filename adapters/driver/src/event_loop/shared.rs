@@ -209,6 +209,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let woken = state.binding.woken();
+        // Output that was taken makes room for requests that wait.
+        state.collect();
         let State { binding, events, parked, .. } = &mut *state;
         let parked = parked.take_if(|it| {
             let is_early = || self.due(binding) < it.until;

@@ -142,8 +142,11 @@ impl Site {
     }
 
     fn with_options(service: &Service, options: &DriverOptions) -> Self {
+        Self::with_endpoint(service, options, EndpointOptions::new(Policy::loopback()))
+    }
+
+    fn with_endpoint(service: &Service, options: &DriverOptions, endpoint: EndpointOptions) -> Self {
         let tasks = Tasks::default();
-        let endpoint = EndpointOptions::new(Policy::loopback());
         let server = HttpServer::new(service, endpoint, options, tasks.clone(), None);
         let mut site = Self { server, tasks, wakes: Arc::default(), session: String::new() };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
@@ -390,4 +393,31 @@ fn a_call_locks_its_session_twice() {
         let text = body["result"]["content"][0]["text"].as_str().expect("a text");
         assert!(body["id"] == id && text == if tool == "large" { "x".repeat(8 << 10) } else { "small".into() });
     }
+}
+
+/// A response that leaves the session in one piece makes room for a request that waits, and the event loop learns of it.
+#[test]
+fn a_response_in_one_piece_admits_the_next_request() {
+    let service = Service::builder("x", "1").tool(Tool::new("function", || "x")).build().expect("a service");
+    let mut endpoint = EndpointOptions::new(Policy::loopback());
+    endpoint.limits.exchanges = 1;
+    let site = Site::with_endpoint(&service, &DriverOptions::default(), endpoint);
+    let call = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "function"}});
+    let run = || {
+        let functions = mem::take(&mut lock(&site.tasks.0).functions);
+        functions.into_iter().map(|function| function()).count()
+    };
+    let [mut first, mut second] = [1, 2].map(|id| site.request(&call(id)));
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut first = pin!(site.server.handle(&mut first, None, || {}));
+    let mut second = pin!(site.server.handle(&mut second, None, || {}));
+    assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
+    site.poll();
+    let before = site.wakes.get();
+    assert_eq!(run(), 1, "the second request waits for room");
+    assert_eq!(site.wakes.get(), before + 1);
+    assert!(first.poll(cx).is_ready());
+    site.poll();
+    assert_eq!(run(), 1);
+    assert!(second.poll(cx).is_ready());
 }
