@@ -14,7 +14,6 @@ use mcp_proto::{
     rpc::Timestamp,
 };
 
-use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::{Binding, PipeBinding},
@@ -115,7 +114,7 @@ impl<E: Send + 'static> Handle<E> {
         let runtime = M::Runtime::current()?;
         let Transport { io, close_timeout, sniffer, timeouts, functions, end } = transport.into_transport();
         let shared = SharedConnection::new(|now| PipeBinding::new(connection(now), functions), options);
-        let limit = lock(&shared.state).binding.settings().limits.frame_bytes;
+        let limit = shared.lock().binding.settings().limits.frame_bytes;
         let wire: Box<dyn FramedTransport> = match io {
             Io::Bytes(source, sink) => Box::new(ByteTransport::new(source, sink, limit, sniffer)),
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),

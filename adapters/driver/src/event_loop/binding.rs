@@ -45,7 +45,8 @@ pub(crate) trait Binding<E>: Send + 'static {
         true
     }
 
-    /// Returns the limit that blocking functions share with other connections, and the client that they count for.
+    /// Returns the limit that blocking functions share with other connections, and the client that they count for. Both
+    /// stay the same.
     fn functions(&self) -> Option<(&Arc<Functions>, &Holder)> {
         None
     }

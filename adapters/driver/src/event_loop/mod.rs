@@ -5,6 +5,7 @@
 //! application, starts jobs, and writes.
 
 pub(crate) mod binding;
+pub(crate) mod dispatching;
 pub(crate) mod run_loop;
 pub(crate) mod shared;
 #[cfg(test)]

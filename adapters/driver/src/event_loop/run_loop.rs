@@ -21,7 +21,7 @@ use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::Binding,
-        shared::{Dispatching, Parked, SharedConnection, Unfinished},
+        shared::{Parked, SharedConnection, Unfinished},
     },
     runtime::{Runtime, Timer},
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
@@ -140,7 +140,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     ) {
         let until = timeout.map(|timeout| self.dispatcher.shared.now() + timeout);
         poll_fn(|cx| {
-            lock(&self.dispatcher.shared.state).parked = None;
+            self.dispatcher.shared.lock().parked = None;
             for _ in 0..MAX_TICKS {
                 let progressed = self.tick(transport_io, cx);
                 if done(self, transport_io, cx) || until.is_some_and(|until| until <= self.dispatcher.shared.now()) {
@@ -195,14 +195,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     fn park<M: TransportIo<E, C>>(&mut self, transport_io: &M, until: Option<Timestamp>, cx: &mut Context<'_>) -> bool {
         let shared = &self.dispatcher.shared;
         let due = {
-            let mut state = lock(&shared.state);
+            let mut state = shared.lock();
             state.collect();
             let deadlines = [until, transport_io.due()].into_iter().flatten();
             let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
             let can_write = transport_io.can_write();
             let has_output = can_write && state.binding.has_output();
-            // A thread that dispatches wakes the event loop if events are left afterwards.
-            let has_events = !state.events.is_empty() && state.dispatching == Dispatching::Nothing;
+            // The thread that dispatches last wakes the event loop if events are left afterwards.
+            let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
             if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_next() {
@@ -302,11 +302,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                     // A panic is the job's own affair.
                     let _ = catch_unwind(AssertUnwindSafe(|| slot_guard.shared.handler_scope.run(|| run.run())));
                 };
-                let limit = lock(&shared.state)
-                    .binding
-                    .functions()
-                    .map(|(functions, holder)| (functions.clone(), holder.clone()));
-                if let Some((functions, holder)) = limit {
+                if let Some((functions, holder)) = &shared.functions {
                     let threads = runtime.clone();
                     let start = move |permit| {
                         threads.spawn_blocking(move || {
@@ -314,7 +310,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                             drop(permit);
                         });
                     };
-                    functions.begin(runtime, &holder, Box::new(start));
+                    functions.begin(runtime, holder, Box::new(start));
                     return JobStart::Blocking;
                 }
                 runtime.spawn_blocking(run);
@@ -370,7 +366,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     fn process_timeouts(&self, now: Timestamp) -> bool {
         let shared = &self.shared;
         shared.waiters.fire_timers(now);
-        let mut state = lock(&shared.state);
+        let mut state = shared.lock();
         if shared.due(&state.binding) <= now {
             state.binding.handle_timeout(now);
         }
@@ -384,12 +380,12 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let mut progressed = false;
         loop {
             let event = {
-                let mut state = lock(&self.shared.state);
-                if state.dispatching != Dispatching::Nothing && !progressed {
+                let mut state = self.shared.lock();
+                if !progressed && self.shared.dispatching.is_active() {
                     return false;
                 }
                 let event = state.events.pop_front();
-                state.dispatching = if event.is_some() { Dispatching::One } else { Dispatching::Nothing };
+                self.shared.dispatching.set_exclusive(event.is_some());
                 event
             };
             let Some(event) = event else { return progressed };
@@ -498,9 +494,12 @@ struct DispatchGuard<'a, E: 'static, C: Binding<E>>(&'a SharedConnection<E, C>);
 #[cfg(feature = "http")]
 impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
     fn drop(&mut self) {
-        let mut state = lock(&self.0.state);
+        if !self.0.dispatching.end() {
+            return;
+        }
         // The event loop dispatches the events that were collected in the meantime.
-        let has_more = state.dispatching.end() && !state.events.is_empty();
+        let mut state = self.0.lock();
+        let has_more = !state.events.is_empty();
         let parked = state.parked.take_if(|_| has_more);
         drop(state);
         if let Some(parked) = parked {

@@ -9,14 +9,21 @@ use std::{
     time::Duration,
 };
 
+#[cfg(test)]
+use std::sync::atomic::{AtomicUsize, Ordering};
+
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
     rpc::{ReplyKey, Timestamp},
 };
 
-use crate::sync::lock;
+use crate::sync::{lock, lock_spinning};
 use crate::{
-    event_loop::binding::{Binding, PipeBinding},
+    event_loop::{
+        binding::{Binding, PipeBinding},
+        dispatching::Dispatching,
+    },
+    limits::functions::Functions,
     options::DriverOptions,
     tuning::FAR_FUTURE,
     watched::Watched,
@@ -26,12 +33,19 @@ use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, J
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.
 pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
-    pub(crate) state: Mutex<State<C>>,
+    state: Mutex<State<C>>,
+    /// The events that are being dispatched. It begins to change under the lock of the state only.
+    pub(crate) dispatching: Dispatching,
+    /// The limit that its blocking functions share with other connections, and the client that they count for.
+    pub(crate) functions: Option<(Arc<Functions>, Holder)>,
     pub(crate) jobs: Mutex<JobState>,
     pub(crate) waiters: Waiters,
     pub(crate) handler_scope: HandlerScope,
     pub(crate) lifecycle: Watched<Lifecycle>,
     epoch: Instant,
+    /// How often the lock of the state was taken.
+    #[cfg(test)]
+    pub(crate) locks: AtomicUsize,
     end: PhantomData<fn() -> E>,
 }
 
@@ -42,21 +56,6 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     pub(crate) parked: Option<Parked>,
-    /// The events that are being dispatched.
-    pub(crate) dispatching: Dispatching,
-}
-
-/// The events that threads are dispatching.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(crate) enum Dispatching {
-    #[default]
-    Nothing,
-    /// One event. No other one is dispatched before it ends.
-    One,
-    /// This many requests at once. Each of them arrived on an exchange of its own while no event was queued, so they
-    /// have no order among each other. Other events wait until all of them were dispatched.
-    #[cfg(feature = "http")]
-    Requests(u32),
 }
 
 /// A parked event loop.
@@ -126,6 +125,15 @@ pub(crate) struct Lifecycle {
     pub(crate) finished: bool,
 }
 
+impl<E, C> SharedConnection<E, C> {
+    /// Locks the state. Clients that share a session over HTTP contend for this lock.
+    pub(crate) fn lock(&self) -> MutexGuard<'_, State<C>> {
+        #[cfg(test)]
+        self.locks.fetch_add(1, Ordering::Relaxed);
+        lock_spinning(&self.state)
+    }
+}
+
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Creates a connection whose clock starts now.
     pub(crate) fn new(binding: impl FnOnce(Timestamp) -> C, options: &DriverOptions) -> Arc<Self> {
@@ -134,18 +142,18 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
     /// Creates a connection whose clock started at `epoch`.
     pub(crate) fn since(epoch: Instant, binding: C, options: &DriverOptions) -> Arc<Self> {
+        let functions = binding.functions().map(|(functions, holder)| (functions.clone(), holder.clone()));
         Arc::new(Self {
-            state: Mutex::new(State {
-                binding,
-                events: VecDeque::new(),
-                parked: None,
-                dispatching: Dispatching::Nothing,
-            }),
+            state: Mutex::new(State { binding, events: VecDeque::new(), parked: None }),
+            dispatching: Dispatching::default(),
+            functions,
             jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
             waiters: Waiters::new(),
             handler_scope: HandlerScope::default(),
             lifecycle: Watched::default(),
             epoch,
+            #[cfg(test)]
+            locks: AtomicUsize::new(0),
             end: PhantomData,
         })
     }
@@ -180,7 +188,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
     /// Wakes the event loop if it is parked.
     pub(crate) fn wake(&self) {
-        let parked = lock(&self.state).parked.take();
+        let parked = self.lock().parked.take();
         if let Some(parked) = parked {
             parked.waker.wake();
         }
@@ -190,7 +198,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Calls `f` with the binding, and wakes the tasks that the change concerns.
     pub(crate) fn update<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         let now = self.now();
         let result = f(&mut state.binding, now);
         self.wake_interested(state);
@@ -201,6 +209,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn wake_interested(&self, mut state: MutexGuard<'_, State<C>>) {
         state.collect();
         let woken = state.binding.woken();
+        // Output that was taken makes room for requests that wait.
+        state.collect();
         let State { binding, events, parked, .. } = &mut *state;
         let parked = parked.take_if(|it| {
             let is_early = || self.due(binding) < it.until;
@@ -214,32 +224,6 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         if let Some(parked) = parked {
             parked.waker.wake();
         }
-    }
-}
-
-impl Dispatching {
-    /// Begins to dispatch an event inline, while no other event is queued. Returns whether it may begin now.
-    #[cfg(feature = "http")]
-    #[must_use = "the event has to be queued"]
-    pub(crate) fn begin(&mut self, event: &Event<'_>) -> bool {
-        *self = match (*self, event) {
-            (Self::Nothing, Event::Request { .. }) => Self::Requests(1),
-            (Self::Requests(others), Event::Request { .. }) => Self::Requests(others + 1),
-            (Self::Nothing, _) => Self::One,
-            (Self::One | Self::Requests(_), _) => return false,
-        };
-        true
-    }
-
-    /// Ends to dispatch an event. Returns whether no other one is being dispatched.
-    #[cfg(feature = "http")]
-    pub(crate) fn end(&mut self) -> bool {
-        debug_assert_ne!(*self, Self::Nothing, "each end has a beginning");
-        *self = match *self {
-            Self::Requests(others @ 2..) => Self::Requests(others - 1),
-            Self::Nothing | Self::One | Self::Requests(_) => Self::Nothing,
-        };
-        *self == Self::Nothing
     }
 }
 
@@ -261,13 +245,13 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
     }
 
     fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
-        let mut state = lock(&self.state);
+        let mut state = self.lock();
         f(state.binding.connection_untimed(|| self.now()));
         self.wake_interested(state);
     }
 
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
-        f(lock(&self.state).binding.view());
+        f(self.lock().binding.view());
     }
 
     fn waiters(&self) -> &Waiters {
@@ -275,7 +259,7 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
     }
 
     fn authenticates(&self) -> bool {
-        lock(&self.state).binding.authenticates()
+        self.lock().binding.authenticates()
     }
 
     fn needs_scopes(&self, key: ReplyKey, scopes: &[String]) -> bool {
@@ -287,7 +271,7 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
     }
 
     fn holder(&self) -> Holder {
-        lock(&self.state).binding.functions().map_or(Holder::Unknown, |(_, holder)| holder.clone())
+        self.functions.as_ref().map_or(Holder::Unknown, |(_, holder)| holder.clone())
     }
 }
 

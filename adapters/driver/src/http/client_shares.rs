@@ -12,7 +12,7 @@ use crate::{
 use mcp_service::driver_api::Holder;
 
 /// The granularity of counting, in bytes. Most sessions hold less most of the time, and then change no quota.
-const COUNTED: usize = 4 << 10;
+pub(super) const COUNTED: usize = 4 << 10;
 
 /// The additional quota for messages that are kept for replay is [`DriverOptions::unwritten`] divided by this.
 pub(super) const REPLAY_PART: usize = 4;

@@ -20,7 +20,6 @@ use crate::{
     handle::Handle,
     options::DriverOptions,
     runtime::Runtime,
-    sync::lock,
 };
 
 impl Handle<ClientRole> {
@@ -57,7 +56,7 @@ impl Handle<ClientRole> {
             // The core bounds how long this takes.
             event_loop
                 .run_until(&mut runner, None, |event_loop, _, _| {
-                    lock(&event_loop.dispatcher.shared.state).binding.client.is_over()
+                    event_loop.dispatcher.shared.lock().binding.client.is_over()
                 })
                 .await;
             event_loop.end_jobs(&mut runner).await;

@@ -79,6 +79,7 @@ mod refusals;
 mod replication;
 #[cfg(feature = "auth")]
 mod resource_server;
+mod response_slot;
 mod response_stream;
 #[cfg(feature = "hyper")]
 mod serve;

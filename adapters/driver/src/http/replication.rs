@@ -85,10 +85,10 @@ impl SessionReplication {
 
     /// Writes the changes of a session to the store. The response to the request that caused them is held until then.
     pub(super) async fn store_changes(&self, session: &SharedSession, principal: Option<&Principal>) -> io::Result<()> {
-        let Some(id) = lock(&session.state).binding.session.id().cloned() else { return Ok(()) };
+        let Some(id) = session.lock().binding.session.id().cloned() else { return Ok(()) };
         // Writes are serialized, since the last one wins.
         let _guard = self.lock_writes(&id).await;
-        let Some((stored, change)) = lock(&session.state).binding.change(principal) else { return Ok(()) };
+        let Some((stored, change)) = session.lock().binding.change(principal) else { return Ok(()) };
         match change {
             Change::Begun(record) => {
                 let holder = ConnectionHandle::holder(session);
@@ -96,7 +96,7 @@ impl SessionReplication {
             }
             Change::Settings(fields) => self.store.sessions.change(id.as_str(), fields).await?,
         }
-        lock(&session.state).binding.stored = Some(stored);
+        session.lock().binding.stored = Some(stored);
         Ok(())
     }
 
@@ -343,7 +343,7 @@ impl SessionReplicator {
         let shared = &dispatcher.shared;
         let mut moved = false;
         loop {
-            let fetch = lock(&shared.state).binding.session.poll_replay_request();
+            let fetch = shared.lock().binding.session.poll_replay_request();
             let Some(fetch) = fetch else { break };
             moved = true;
             let found = self.replication.store.events.follow(self.id.as_str(), fetch.stream, fetch.after, fetch.waits);
@@ -352,7 +352,7 @@ impl SessionReplicator {
         self.fetches.retain_mut(|(fetch, found)| {
             let exchange = fetch.exchange;
             let Poll::Ready(mut found) = Pin::new(found).poll(cx) else {
-                return lock(&shared.state).binding.session.follows(exchange);
+                return shared.lock().binding.session.follows(exchange);
             };
             moved = true;
             if fetch.listens && has_ended(&found) {
@@ -369,7 +369,7 @@ impl SessionReplicator {
     fn renew(&mut self, dispatcher: &Dispatcher<ServerRole, HttpSession>, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         let now = shared.now();
-        if self.renewal.is_none() && self.renew_at <= now && lock(&shared.state).binding.session.usage().exchanges > 0 {
+        if self.renewal.is_none() && self.renew_at <= now && shared.lock().binding.session.usage().exchanges > 0 {
             self.renew_at = now + self.replication.renewal_interval();
             self.renewal = Some(self.replication.store.sessions.find(self.id.as_str(), self.replication.ttl));
         }

@@ -9,11 +9,20 @@ use std::{
 };
 
 use http::response::Parts;
-use mcp_proto::http::server::{ExchangeId, Output};
+use mcp_proto::http::{
+    HttpResponse,
+    server::{ExchangeId, Output},
+};
 
 #[cfg(feature = "endpoint")]
 use crate::limits::quota::Permit;
-use crate::{http::session::SharedSession, limits::quota::Quota, sync::lock};
+use crate::{
+    http::{
+        response_slot::{Found, ResponseSlot},
+        session::SharedSession,
+    },
+    limits::quota::Quota,
+};
 use mcp_service::driver_api::Holder;
 
 /// Smaller chunks are not counted, since a connection holds a bounded number of them.
@@ -28,6 +37,7 @@ const COUNTED: usize = 4 << 10;
 pub struct ResponseStream {
     pub(super) session: Arc<SharedSession>,
     exchange: ExchangeId,
+    slot: Arc<ResponseSlot>,
     ended: bool,
     /// Whether the body was aborted.
     aborted: bool,
@@ -40,9 +50,14 @@ pub struct ResponseStream {
 }
 
 impl ResponseStream {
-    /// Creates the response of an exchange. With `at_once`, the beginning of the body is taken together with the head.
-    pub(super) const fn new(session: Arc<SharedSession>, exchange: ExchangeId, at_once: bool) -> Self {
-        Self { session, exchange, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
+    /// Creates the response of an exchange with this slot. With `at_once`, the beginning of the body is taken together
+    /// with the head.
+    pub(super) fn new(
+        session: Arc<SharedSession>,
+        exchange: ExchangeId,
+        (slot, at_once): (Arc<ResponseSlot>, bool),
+    ) -> Self {
+        Self { session, exchange, slot, ended: false, aborted: false, at_once, data: Vec::new(), counted: None }
     }
 
     /// Counts unwritten bytes of the body for a client.
@@ -114,7 +129,21 @@ impl ResponseStream {
     }
 
     fn poll(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
-        let mut state = lock(&self.session.state);
+        match ready!(self.slot.poll(cx.waker())) {
+            Found::Whole(response) => Poll::Ready(self.take_whole(*response, out)),
+            Found::InSession => self.poll_session(cx, out),
+        }
+    }
+
+    /// Takes the body of a response that is complete, and returns its head.
+    fn take_whole(&mut self, response: HttpResponse, out: &mut Vec<u8>) -> Output {
+        let (head, body) = response.into_parts();
+        (*out, self.ended) = (body, true);
+        Output::Head(head)
+    }
+
+    fn poll_session(&mut self, cx: &mut Context<'_>, out: &mut Vec<u8>) -> Poll<Output> {
+        let mut state = self.session.lock();
         let session = &mut state.binding.session;
         let output = session.poll_output(self.exchange, out);
         let has_data = match output {
@@ -131,12 +160,18 @@ impl ResponseStream {
         if has_data && session.is_at_end(self.exchange) {
             (self.ended, self.aborted) = last(session.poll_output(self.exchange, out).as_ref());
         }
-        let before = if output.is_none() { state.binding.wait(self.exchange, cx.waker()) } else { None };
-        self.session.wake_interested(state);
-        drop(before);
         let (ended, aborted) = last(output.as_ref());
         (self.ended, self.aborted) = (self.ended || ended, self.aborted || aborted);
-        output.map_or(Poll::Pending, Poll::Ready)
+        let whole = if output.is_none() { self.slot.wait(cx.waker()) } else { None };
+        if self.ended || self.aborted {
+            state.binding.remove_slot(self.exchange);
+        }
+        self.session.wake_interested(state);
+        match (output, whole) {
+            (Some(output), _) => Poll::Ready(output),
+            (None, Some(response)) => Poll::Ready(self.take_whole(*response, out)),
+            (None, None) => Poll::Pending,
+        }
     }
 }
 
@@ -148,11 +183,10 @@ const fn last(output: Option<&Output>) -> (bool, bool) {
 impl Drop for ResponseStream {
     fn drop(&mut self) {
         if !self.ended && !self.aborted {
-            let mut state = lock(&self.session.state);
+            let mut state = self.session.lock();
             state.binding.session.handle_disconnect(self.session.now(), self.exchange);
-            let waker = state.binding.disconnect(self.exchange);
+            state.binding.remove_slot(self.exchange);
             self.session.wake_interested(state);
-            drop(waker);
         }
     }
 }

@@ -232,7 +232,7 @@ impl<R: Runtime> HttpServer<R> {
     pub fn open(&self, mut request: Request, peer: Option<PeerAddr>) -> Result<ResponseStream, Box<HttpResponse>> {
         let response = self.route(&mut request, peer, false)?;
         // The response may be polled much later.
-        response.session.wake_interested(lock(&response.session.state));
+        response.session.wake_interested(response.session.lock());
         Ok(response)
     }
 
@@ -304,7 +304,7 @@ impl<R: Runtime> Inner<R> {
 
     /// Ends a new session that could not be written to the store. Its client gets no response that contains its id.
     fn discard_session(&self, session: &Arc<SharedSession>) {
-        let state = lock(&session.state);
+        let state = session.lock();
         let begun = state.binding.stored.is_none();
         let Some(id) = state.binding.session.id().filter(|_| begun).cloned() else { return };
         drop(state);
@@ -361,7 +361,7 @@ impl<R: Runtime> Inner<R> {
 
     fn event_loop(&self, session: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
         let application: Arc<dyn Application<ServerRole>> = Arc::new(self.service.session());
-        lock(&session.state).binding.application = Some(Arc::downgrade(&application));
+        session.lock().binding.application = Some(Arc::downgrade(&application));
         EventLoop::new(session.clone(), application, self.runtime.clone())
     }
 
@@ -374,15 +374,17 @@ impl<R: Runtime> Inner<R> {
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
         let event_loop = self.event_loop(&session);
-        let mut state = lock(&session.state);
+        let mut state = session.lock();
         let opened = state.binding.session.open(now, request);
+        let opened = opened.map(|(exchange, event)| (exchange, state.binding.slot(exchange, at_once), event));
         drop(state);
-        let opened = opened.map(|(exchange, event)| {
+        let opened = opened.map(|(exchange, slot, event)| {
             event.into_iter().for_each(|event| event_loop.dispatcher.dispatch(event));
-            exchange
+            (exchange, slot)
         });
         self.run(event_loop, &session);
-        Ok(ResponseStream::new(session, opened?, at_once))
+        let (exchange, slot) = opened?;
+        Ok(ResponseStream::new(session, exchange, (slot, at_once)))
     }
 
     /// Opens a request in a running session. If no other event is queued, and nothing but other requests is being
@@ -395,7 +397,7 @@ impl<R: Runtime> Inner<R> {
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
         self.check_scopes(&session, request)?;
-        let mut state = lock(&session.state);
+        let mut state = session.lock();
         state.binding.check_resumption(request)?;
         let (exchange, event) = match state.binding.session.open(now, request) {
             Ok(opened) => opened,
@@ -404,18 +406,20 @@ impl<R: Runtime> Inner<R> {
                 return Err(refused);
             }
         };
+        let slot = (state.binding.slot(exchange, at_once), at_once);
         let application = state.binding.application.as_ref().and_then(Weak::upgrade);
+        let is_request = matches!(event, Some(Event::Request { .. }));
         match (event, application) {
-            (Some(event), Some(application)) if state.events.is_empty() && state.dispatching.begin(&event) => {
+            (Some(event), Some(application)) if state.events.is_empty() && session.dispatching.begin(is_request) => {
                 drop(state);
-                let response = ResponseStream::new(session.clone(), exchange, at_once);
+                let response = ResponseStream::new(session.clone(), exchange, slot);
                 Dispatcher::new(session, application).dispatch_inline(&self.runtime, event);
                 Ok(response)
             }
             (event, _) => {
                 state.events.extend(event.map(Event::into_owned));
                 session.wake_interested(state);
-                Ok(ResponseStream::new(session, exchange, at_once))
+                Ok(ResponseStream::new(session, exchange, slot))
             }
         }
     }
@@ -427,7 +431,7 @@ impl<R: Runtime> Inner<R> {
         if requests.peek().is_none() {
             return Ok(());
         }
-        let application = lock(&session.state).binding.application.as_ref().and_then(Weak::upgrade);
+        let application = session.lock().binding.application.as_ref().and_then(Weak::upgrade);
         let Some(application) = application else { return Ok(()) };
         let connection: Arc<dyn ConnectionHandle<ServerRole>> = session.clone();
         let sender = request.principal().map(|principal| &**principal);
@@ -445,7 +449,7 @@ impl<R: Runtime> Inner<R> {
     /// Runs a session. It gets a task only if it is pending after its first poll: most requests without a session are
     /// not.
     fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, session: &Arc<SharedSession>) {
-        let id = lock(&session.state).binding.session.id().cloned();
+        let id = session.lock().binding.session.id().cloned();
         let replication_io = ReplicationIo::new(self.replication.as_ref(), id.as_ref(), session.now());
         let known = id.map(|id| (id, Arc::downgrade(session)));
         let guard = SessionGuard { sessions: self.sessions.clone(), known, number: None };
@@ -486,7 +490,7 @@ fn run_session<R: Runtime>(
         event_loop
             .run_until(&mut replication_io, None, |event_loop, _, _| {
                 let now = event_loop.dispatcher.shared.now();
-                lock(&event_loop.dispatcher.shared.state).binding.connection(now).is_drained()
+                event_loop.dispatcher.shared.lock().binding.connection(now).is_drained()
             })
             .await;
         event_loop.end_jobs(&mut replication_io).await;

@@ -16,7 +16,7 @@ use std::{
 use http::Request;
 use mcp_proto::http::{
     Policy,
-    server::{Caller, EndpointOptions},
+    server::{Caller, EndpointOptions, Request as EndpointRequest},
 };
 use mcp_service::{CatalogItem, Context as HandlerContext, RequestInfo, Service, Tool};
 use serde_json::{Value, json};
@@ -39,7 +39,7 @@ struct Tasks(Arc<Mutex<Kept>>);
 #[derive(Default)]
 struct Kept {
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
-    /// They never run.
+    /// They run only in tests that take them.
     functions: Vec<Box<dyn FnOnce() + Send>>,
 }
 
@@ -142,8 +142,11 @@ impl Site {
     }
 
     fn with_options(service: &Service, options: &DriverOptions) -> Self {
+        Self::with_endpoint(service, options, EndpointOptions::new(Policy::loopback()))
+    }
+
+    fn with_endpoint(service: &Service, options: &DriverOptions, endpoint: EndpointOptions) -> Self {
         let tasks = Tasks::default();
-        let endpoint = EndpointOptions::new(Policy::loopback());
         let server = HttpServer::new(service, endpoint, options, tasks.clone(), None);
         let mut site = Self { server, tasks, wakes: Arc::default(), session: String::new() };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
@@ -158,7 +161,7 @@ impl Site {
         site
     }
 
-    fn send(&self, message: &Value) -> ResponseStream {
+    fn request(&self, message: &Value) -> EndpointRequest {
         let mut head = Request::post("/mcp").header("host", "localhost").header("content-type", "application/json");
         head = head.header("accept", "application/json, text/event-stream");
         if !self.session.is_empty() {
@@ -167,8 +170,11 @@ impl Site {
         let head = head.body(()).expect("a request").into_parts().0;
         let mut reader = self.server.begin(&head, Caller::Anybody).expect("it is accepted");
         reader.feed(message.to_string().as_bytes()).expect("there is room");
-        let request = reader.end().expect("a message");
-        self.server.open(request, None).expect("it is accepted")
+        reader.end().expect("a message")
+    }
+
+    fn send(&self, message: &Value) -> ResponseStream {
+        self.server.open(self.request(message), None).expect("it is accepted")
     }
 
     fn call(&self, id: u32, tool: &str) -> ResponseStream {
@@ -346,4 +352,72 @@ fn a_request_runs_few_handlers_of_others() {
     assert_eq!(done.get(), BATCH);
     site.poll();
     assert_eq!(done.get(), 100);
+}
+
+/// Sends a call of a tool as an endpoint does. Returns how often its session was locked before the handler of a function
+/// runs, and until the response was taken, and the response.
+fn count_locks(site: &Site, id: u32, tool: &str) -> (usize, usize, Vec<u8>) {
+    let session = site.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"})).session.clone();
+    site.poll();
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut request =
+        site.request(&json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}}));
+    let before = session.locks.load(Ordering::Relaxed);
+    let count = || session.locks.load(Ordering::Relaxed) - before;
+    let mut handled = pin!(site.server.handle(&mut request, None, || {}));
+    let first = handled.as_mut().poll(cx);
+    let begun = count();
+    let functions = mem::take(&mut lock(&site.tasks.0).functions);
+    functions.into_iter().for_each(|function| function());
+    let handled = if first.is_pending() { handled.poll(cx) } else { first };
+    let Poll::Ready(Ok((_, mut response))) = handled else { panic!("no response") };
+    let Poll::Ready(Some(Ok(body))) = response.poll_data(cx) else { panic!("no body") };
+    let is_ended = response.is_ended();
+    drop(response);
+    assert!(is_ended, "nothing follows");
+    (begun, count(), body)
+}
+
+/// Threads that serve clients of one session wait for each other at its lock. A call takes it when it arrives and when
+/// its handler responds, and a function also when its response is awaited.
+#[test]
+fn a_call_locks_its_session_twice() {
+    let service = Service::builder("x", "1").tool(Tool::new_async("async", async || "small"));
+    let service = service.tool(Tool::new("function", || "small"));
+    let service = service.tool(Tool::new_async("large", async || "x".repeat(8 << 10)));
+    let site = Site::new(&service.build().expect("a service"));
+    for (id, tool, expected) in [(1, "async", (2, 2)), (2, "function", (2, 3)), (3, "large", (3, 3))] {
+        let (begun, all, body) = count_locks(&site, id, tool);
+        assert_eq!((begun, all), expected, "{tool}");
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        let text = body["result"]["content"][0]["text"].as_str().expect("a text");
+        assert!(body["id"] == id && text == if tool == "large" { "x".repeat(8 << 10) } else { "small".into() });
+    }
+}
+
+/// A response that leaves the session in one piece makes room for a request that waits, and the event loop learns of it.
+#[test]
+fn a_response_in_one_piece_admits_the_next_request() {
+    let service = Service::builder("x", "1").tool(Tool::new("function", || "x")).build().expect("a service");
+    let mut endpoint = EndpointOptions::new(Policy::loopback());
+    endpoint.limits.exchanges = 1;
+    let site = Site::with_endpoint(&service, &DriverOptions::default(), endpoint);
+    let call = |id: u32| json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": "function"}});
+    let run = || {
+        let functions = mem::take(&mut lock(&site.tasks.0).functions);
+        functions.into_iter().map(|function| function()).count()
+    };
+    let [mut first, mut second] = [1, 2].map(|id| site.request(&call(id)));
+    let cx = &mut Context::from_waker(Waker::noop());
+    let mut first = pin!(site.server.handle(&mut first, None, || {}));
+    let mut second = pin!(site.server.handle(&mut second, None, || {}));
+    assert!(first.as_mut().poll(cx).is_pending() && second.as_mut().poll(cx).is_pending());
+    site.poll();
+    let before = site.wakes.get();
+    assert_eq!(run(), 1, "the second request waits for room");
+    assert_eq!(site.wakes.get(), before + 1);
+    assert!(first.poll(cx).is_ready());
+    site.poll();
+    assert_eq!(run(), 1);
+    assert!(second.poll(cx).is_ready());
 }

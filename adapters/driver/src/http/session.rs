@@ -17,7 +17,12 @@ use mcp_proto::{
     schema::LoggingLevel,
 };
 
-use crate::http::{client_shares::ClientUsage, protection::Protection, store::scoped_message};
+use crate::http::{
+    client_shares::{COUNTED, ClientUsage},
+    protection::Protection,
+    response_slot::ResponseSlot,
+    store::scoped_message,
+};
 use crate::{
     event_loop::{binding::Binding, shared::SharedConnection},
     limits::functions::Functions,
@@ -28,10 +33,10 @@ use mcp_service::driver_api::Holder;
 /// The state of a session that was last written to the store.
 pub(super) type StoredSettings = (bool, Option<LoggingLevel>);
 
-/// A session, and the wakers of the tasks that write its responses.
+/// A session, and the slots of its responses.
 pub(super) struct HttpSession {
     pub(super) session: Session,
-    readers: BTreeMap<ExchangeId, Waker>,
+    readers: BTreeMap<ExchangeId, Reader>,
     /// The application of the session, while its event loop runs.
     pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
@@ -39,6 +44,13 @@ pub(super) struct HttpSession {
     /// Its part of the quotas of its client.
     held: ClientUsage,
     protection: Protection,
+}
+
+/// The slot of a response that a task writes.
+struct Reader {
+    slot: Arc<ResponseSlot>,
+    /// Whether a small response may be left there in one piece.
+    at_once: bool,
 }
 
 /// A session that its event loop and the tasks of its requests share.
@@ -72,18 +84,35 @@ impl HttpSession {
         }
     }
 
-    /// Registers the waker of the task that writes an exchange. Returns the waker that was registered before.
-    #[must_use = "it may own the last reference to a task"]
-    pub(super) fn wait(&mut self, exchange: ExchangeId, waker: &Waker) -> Option<Waker> {
-        self.readers.insert(exchange, waker.clone())
+    /// Creates the slot of the response of an exchange. With `at_once`, the response may be left there in one piece if
+    /// it is small.
+    pub(super) fn slot(&mut self, exchange: ExchangeId, at_once: bool) -> Arc<ResponseSlot> {
+        let slot = Arc::new(ResponseSlot::new());
+        self.readers.insert(exchange, Reader { slot: slot.clone(), at_once });
+        slot
     }
 
-    /// Removes the waker of an exchange whose response is no longer written.
-    #[must_use = "it may own the last reference to a task"]
-    pub(super) fn disconnect(&mut self, exchange: ExchangeId) -> Option<Waker> {
-        let before = self.readers.remove(&exchange);
+    /// Removes the slot of an exchange whose response is no longer written. The task that writes it has a reference, too.
+    pub(super) fn remove_slot(&mut self, exchange: ExchangeId) {
+        self.readers.remove(&exchange);
         self.shrink();
-        before
+    }
+
+    /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds the wakers of the
+    /// tasks that wait.
+    fn notify_readers(&mut self, woken: &mut Vec<Waker>) {
+        while let Some(exchange) = self.session.poll_ready() {
+            let Some(reader) = self.readers.get(&exchange) else { continue };
+            // Larger responses count for the quota of the client until they are written.
+            let response = reader.at_once.then(|| self.session.poll_response(exchange, COUNTED - 1)).flatten();
+            match response {
+                Some(response) => {
+                    woken.extend(reader.slot.fill(response));
+                    self.remove_slot(exchange);
+                }
+                None => woken.extend(reader.slot.notify()),
+            }
+        }
     }
 
     /// Frees the memory of the map if it is empty.
@@ -141,14 +170,11 @@ impl Binding<ServerRole> for HttpSession {
     }
 
     fn woken(&mut self) -> Vec<Waker> {
-        self.held.recount(&mut self.session);
         let mut woken = Vec::new();
-        while let Some(exchange) = self.session.poll_ready() {
-            woken.extend(self.readers.remove(&exchange));
-        }
-        if !woken.is_empty() {
-            self.shrink();
-        }
+        self.notify_readers(&mut woken);
+        self.held.recount(&mut self.session);
+        // The session may have been ended.
+        self.notify_readers(&mut woken);
         woken
     }
 }

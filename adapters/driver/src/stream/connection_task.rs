@@ -11,7 +11,6 @@ use std::{
 
 use mcp_proto::rpc::Timestamp;
 
-use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::PipeBinding,
@@ -107,7 +106,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
         let Self { mut event_loop, mut pipe } = self;
         let pipe = &mut pipe;
         event_loop.run_until_closed(pipe).await;
-        let drain = lock(&event_loop.dispatcher.shared.state).binding.settings().limits.drain;
+        let drain = event_loop.dispatcher.shared.lock().binding.settings().limits.drain;
         event_loop
             .run_until(pipe, Some(drain), |event_loop, pipe, _| pipe.has_written(&event_loop.dispatcher.shared))
             .await;
@@ -125,7 +124,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
 impl Pipe {
     fn has_written<E: 'static>(&self, shared: &SharedConnection<E>) -> bool {
         let is_flushed = self.out.is_empty() && self.flushed;
-        self.failed.is_some() || is_flushed && lock(&shared.state).binding.is_drained()
+        self.failed.is_some() || is_flushed && shared.lock().binding.is_drained()
     }
 
     /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.
@@ -145,7 +144,7 @@ impl Pipe {
         if let Some(failed) = self.failed.as_mut().filter(|failed| !reads || failed.until <= shared.now())
             && let Some(error) = failed.error.take()
         {
-            lock(&shared.state).binding.handle_transport_error(error.to_string());
+            shared.lock().binding.handle_transport_error(error.to_string());
         }
     }
 }
@@ -162,7 +161,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         let wants_input = |state: &mut State<PipeBinding<E>>| failed || state.binding.wants_input(now);
         let mut moved = false;
         if self.filled.is_none() {
-            self.is_paused = !wants_input(&mut lock(&shared.state));
+            self.is_paused = !wants_input(&mut shared.lock());
             if self.is_paused {
                 // This side causes the delay, so it does not count against the peer.
                 self.message_until = None;
@@ -174,7 +173,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 }
                 if self.message_until.is_some_and(|until| until <= now) {
                     self.reads = false;
-                    lock(&shared.state).binding.handle_transport_error("a message was not received in time");
+                    shared.lock().binding.handle_transport_error("a message was not received in time");
                     return true;
                 }
                 return false;
@@ -182,7 +181,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             (self.filled, moved) = (Some(filled), true);
         }
         loop {
-            let mut state = lock(&shared.state);
+            let mut state = shared.lock();
             self.is_paused = !wants_input(&mut state);
             if self.is_paused {
                 self.message_until = None;
@@ -220,11 +219,11 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 self.reads = false;
-                lock(&shared.state).binding.handle_eof(now);
+                shared.lock().binding.handle_eof(now);
             }
             Some(Err(error)) => {
                 self.reads = false;
-                lock(&shared.state).binding.handle_transport_error(error.to_string());
+                shared.lock().binding.handle_transport_error(error.to_string());
             }
         }
         true
@@ -236,7 +235,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         }
         let shared = &dispatcher.shared;
         let capacity = {
-            let mut state = lock(&shared.state);
+            let mut state = shared.lock();
             self.out.fill(&mut state.binding);
             shared.waiters.capacity(&state.binding)
         };
@@ -250,7 +249,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                     self.out.advance(written);
                     self.flushed = false;
                     if self.is_paused {
-                        lock(&shared.state).binding.handle_written();
+                        shared.lock().binding.handle_written();
                     }
                     Ok(())
                 }

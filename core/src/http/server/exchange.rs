@@ -255,6 +255,15 @@ impl Exchange {
         }
     }
 
+    /// Returns the response if it is a whole one that was not polled yet, with a body of at most `most` bytes.
+    pub(super) fn take_whole(&mut self, most: usize) -> Option<HttpResponse> {
+        if self.form != Form::Whole || self.taken > 0 || self.body.len() > most {
+            return None;
+        }
+        let head = self.head.take()?;
+        Some(HttpResponse::from_parts(head, core::mem::take(&mut self.body)))
+    }
+
     pub(super) const fn is_at_end(&self) -> bool {
         self.ended && self.head.is_none() && self.body.is_empty()
     }
@@ -390,6 +399,29 @@ mod tests {
         assert!(matches!(exchange.take(&mut Vec::new()), Some(Output::Head(_))));
         assert_eq!(taken(&mut exchange, 0), (3 * PIECE, 3 * PIECE));
         assert!(exchange.is_at_end());
+    }
+
+    #[test]
+    fn whole_responses_are_taken_before_their_heads_only() {
+        let whole = |bytes: usize| {
+            let mut exchange = Exchange::new(Timestamp::ZERO, None);
+            exchange.answer(response::json(StatusCode::OK, vec![b'x'; bytes]));
+            exchange
+        };
+        for (bytes, most, taken) in [(0, 0, true), (8, 8, true), (9, 8, false)] {
+            let mut exchange = whole(bytes);
+            let response = exchange.take_whole(most);
+            assert_eq!(response.map(|it| it.body().len()), taken.then_some(bytes), "{bytes} {most}");
+            assert_eq!((exchange.waiting(), exchange.is_at_end()), if taken { (0, true) } else { (bytes, false) });
+        }
+        let mut exchange = whole(8);
+        assert!(matches!(exchange.take(&mut Vec::new()), Some(Output::Head(_))));
+        assert!(exchange.take_whole(8).is_none(), "its head was polled");
+        let mut exchange = Exchange::new(Timestamp::ZERO, None);
+        assert!(exchange.take_whole(8).is_none(), "there is no response");
+        exchange.stream();
+        exchange.end();
+        assert!(exchange.take_whole(8).is_none(), "it is a stream");
     }
 
     #[test]

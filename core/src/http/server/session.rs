@@ -470,6 +470,18 @@ impl Session {
         Some(output)
     }
 
+    /// Returns the response of an exchange in one piece, which completes the exchange. `None` if there is none, if it is
+    /// a stream, if a part of it was polled before, or if its body has more than `most` bytes: it is polled with
+    /// [`poll_output`](Self::poll_output) then.
+    pub fn poll_response(&mut self, id: ExchangeId, most: usize) -> Option<HttpResponse> {
+        self.pump_if_touched();
+        let response = self.exchanges.get_mut(id.0)?.take_whole(most)?;
+        self.weigh(response.body().len(), 0);
+        self.spare = self.remove(id);
+        self.pump();
+        Some(response)
+    }
+
     /// Returns whether only the [`Output::End`] or [`Output::Abort`] of an exchange remains to be polled.
     #[must_use]
     pub fn is_at_end(&self, id: ExchangeId) -> bool {
