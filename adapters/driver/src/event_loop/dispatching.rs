@@ -20,8 +20,8 @@ const REQUEST: u32 = 2;
 pub(crate) struct Dispatching(AtomicU32);
 
 impl Dispatching {
-    /// Begins to dispatch a request or another event inline, while no other event is queued. Returns whether it may begin
-    /// now.
+    /// Begins to dispatch a request or another event inline, while no other event is queued. Returns whether it may
+    /// begin now.
     #[cfg(feature = "http")]
     #[must_use = "the event has to be queued"]
     pub(crate) fn begin(&self, is_request: bool) -> bool {

@@ -354,8 +354,8 @@ fn a_request_runs_few_handlers_of_others() {
     assert_eq!(done.get(), 100);
 }
 
-/// Sends a call of a tool as an endpoint does. Returns how often its session was locked before the handler of a function
-/// runs, and until the response was taken, and the response.
+/// Sends a call of a tool as an endpoint does. Returns how often its session was locked before the handler of a
+/// function runs, and until the response was taken, and the response.
 fn count_locks(site: &Site, id: u32, tool: &str) -> (usize, usize, Vec<u8>) {
     let session = site.send(&json!({"jsonrpc": "2.0", "id": "ping", "method": "ping"})).session.clone();
     site.poll();
@@ -395,7 +395,7 @@ fn a_call_locks_its_session_twice() {
     }
 }
 
-/// A response that leaves the session in one piece makes room for a request that waits, and the event loop learns of it.
+/// A response that leaves the session in one piece makes room for a request that waits.
 #[test]
 fn a_response_in_one_piece_admits_the_next_request() {
     let service = Service::builder("x", "1").tool(Tool::new("function", || "x")).build().expect("a service");

@@ -92,13 +92,13 @@ impl HttpSession {
         slot
     }
 
-    /// Removes the slot of an exchange whose response is no longer written. The task that writes it has a reference, too.
+    /// Removes the slot of an exchange whose response is no longer written. Its task has a reference, too.
     pub(super) fn remove_slot(&mut self, exchange: ExchangeId) {
         self.readers.remove(&exchange);
         self.shrink();
     }
 
-    /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds the wakers of the
+    /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds wakers of the
     /// tasks that wait.
     fn notify_readers(&mut self, woken: &mut Vec<Waker>) {
         while let Some(exchange) = self.session.poll_ready() {

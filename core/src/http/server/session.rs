@@ -470,8 +470,8 @@ impl Session {
         Some(output)
     }
 
-    /// Returns the response of an exchange in one piece, which completes the exchange. `None` if there is none, if it is
-    /// a stream, if a part of it was polled before, or if its body has more than `most` bytes: it is polled with
+    /// Returns the response of an exchange in one piece, which completes the exchange. `None` if there is none, if it
+    /// is a stream, if a part was polled before, or if its body has more than `most` bytes: it is polled with
     /// [`poll_output`](Self::poll_output) then.
     pub fn poll_response(&mut self, id: ExchangeId, most: usize) -> Option<HttpResponse> {
         self.pump_if_touched();
