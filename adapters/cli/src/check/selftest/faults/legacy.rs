@@ -130,7 +130,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "initialize") {
             remove(m, "/result", "protocolVersion");
         }
-    }),
+    })
+    .also(&["legacy-beside-modern"]),
     Fault::messages("initialize-result", |q, m| {
         if old(q, "initialize") {
             set(m, "/result/protocolVersion", json!("1.0"));
