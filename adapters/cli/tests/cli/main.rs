@@ -206,6 +206,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
     ("bridge::wrong_bridges", bridge::wrong_bridges),
     #[cfg(unix)]
+    ("replay::batches_and_other_requests_are_compared", replay::batches_and_other_requests_are_compared),
+    #[cfg(unix)]
     ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
     #[cfg(unix)]
     ("bridge::servers_that_do_not_end_are_ended", bridge::servers_that_do_not_end_are_ended),
