@@ -50,16 +50,17 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
     let backend =
         Backend::builder("server").prefix("").join(&service).map_err(|error| Failed::usage(error.to_string()))?;
     let stop = listener.as_ref().map(Listener::stop_handle);
+    let clients: Arc<Restarter<Client>> = Arc::new(Restarter::new(RestartPolicy::default()));
+    let started = Arc::clone(&clients);
     let (running, target, quiet) = (backend.clone(), options.target, options.quiet);
     // Until then the error is that of the command.
     let is_ready = Arc::new(AtomicBool::new(false));
     let was_ready = Arc::clone(&is_ready);
-    thread::Builder::new().name("server".into()).spawn(move || {
-        let clients: Arc<Restarter<Client>> = Arc::new(Restarter::new(RestartPolicy::default()));
+    let runner = thread::Builder::new().name("server".into()).spawn(move || {
         let host = running.host().clone();
         let sleep = |time: Duration| async move { thread::sleep(time) };
         let connect = || async { target.connect(&host) };
-        let outcome: Result<(), Error> = block_on(running.run(async || clients.client(connect, sleep).await));
+        let outcome: Result<(), Error> = block_on(running.run(async || started.client(connect, sleep).await));
         if let Err(error) = outcome
             && was_ready.load(Ordering::Acquire)
         {
@@ -69,11 +70,18 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
             match stop {
                 Some(stop) => stop(),
                 // The client has the standard input, which cannot be interrupted.
-                None => std::process::exit(3),
+                None => {
+                    end(&started);
+                    std::process::exit(3)
+                }
             }
         }
     })?;
-    block_on(backend.ready()).map_err(|error| Failed::connection(&error))?;
+    if let Err(error) = block_on(backend.ready()) {
+        backend.remove();
+        end(&clients);
+        return Err(Failed::connection(&error));
+    }
     is_ready.store(true, Ordering::Release);
     if !options.quiet {
         for refused in backend.refused() {
@@ -81,7 +89,14 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
         }
     }
     match listener {
-        None => mcp_blocking::serve_stdio(&service).map_err(|error| Failed::connection(&error))?,
+        None => {
+            let served = mcp_blocking::serve_stdio(&service);
+            // No connection begins after that.
+            backend.remove();
+            let _ = runner.join();
+            end(&clients);
+            served.map_err(|error| Failed::connection(&error))?;
+        }
         Some(listener) => {
             if !options.quiet {
                 show::note(&format!("listening at http://{}/mcp", listener.local_addr()));
@@ -91,8 +106,14 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
             return Ok(ExitCode::from(3));
         }
     }
-    backend.remove();
     Ok(ExitCode::SUCCESS)
+}
+
+/// Ends the connection to the server, and waits until its program is gone: it may not end at the end of its input.
+fn end(clients: &Restarter<Client>) {
+    if let Some(client) = clients.last() {
+        client.close();
+    }
 }
 
 /// Binds an address of this machine.

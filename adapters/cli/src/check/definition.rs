@@ -44,6 +44,8 @@ pub(super) struct Row {
 pub(super) struct Definition<S> {
     pub(super) row: Row,
     pub(super) run: fn(&mut S) -> Verdict,
+    /// Whether the check opens its own connections, so that it does not need the one that others share.
+    pub(super) is_alone: bool,
 }
 
 /// A check of servers.
@@ -82,7 +84,7 @@ pub(super) const fn legacy<S>(
     rules: Rules,
     run: fn(&mut S) -> Verdict,
 ) -> Definition<S> {
-    Definition { row: row(id, title, rules, Era::Legacy), run }
+    Definition { row: row(id, title, rules, Era::Legacy), run, is_alone: false }
 }
 
 /// Returns a check of rules that are MUST, for 2026-07-28.
@@ -92,10 +94,16 @@ pub(super) const fn modern<S>(
     rules: Rules,
     run: fn(&mut S) -> Verdict,
 ) -> Definition<S> {
-    Definition { row: row(id, title, rules, Era::Modern), run }
+    Definition { row: row(id, title, rules, Era::Modern), run, is_alone: false }
 }
 
 impl<S> Definition<S> {
+    /// Marks a check that opens its own connections.
+    pub(super) const fn alone(mut self) -> Self {
+        self.is_alone = true;
+        self
+    }
+
     pub(super) const fn should(mut self) -> Self {
         self.row.level = Level::Should;
         self

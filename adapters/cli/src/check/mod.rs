@@ -106,7 +106,13 @@ pub(crate) fn check(options: &CheckOptions, connection: &ConnectionOptions) -> R
         notes: &notes,
         findings: &findings,
     };
-    finish(&report, options, connection, shown)
+    let code = finish(&report, options, connection, shown)?;
+    // A handshake without a known revision is judged, and nothing else can be.
+    let speaks = |era: &Era| match era {
+        Era::Legacy => probe.facts.has_known_session(),
+        Era::Modern => probe.facts.modern.is_some(),
+    };
+    Ok(if eras.iter().any(speaks) { code } else { ExitCode::from(3) })
 }
 
 /// Returns the eras to judge.

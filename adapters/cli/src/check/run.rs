@@ -110,7 +110,9 @@ pub(super) fn run(probe: &mut Probe, selection: &Selection<'_>, mut each: impl F
     let mut findings = Vec::new();
     for check in checks().filter(is_wanted) {
         probe.begin(check.id, check.era);
-        let verdict = applies(probe, check).and_then(|()| probe.enter()).and_then(|()| (check.run)(probe));
+        let verdict = applies(probe, check)
+            .and_then(|()| if check.is_alone { Ok(()) } else { probe.enter() })
+            .and_then(|()| (check.run)(probe));
         let verdict = verdict.map_err(|outcome| outcome.map(|why| probe.mask(&why)));
         let entries = probe.end(&verdict);
         let finding = Finding::new(&check.row, verdict, entries);

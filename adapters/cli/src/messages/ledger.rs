@@ -42,7 +42,8 @@ pub(crate) struct Call {
 #[derive(Clone, Debug)]
 pub(crate) enum Fact {
     /// A request began. `is_reused`: its id was used before.
-    Began { is_reused: bool },
+    /// `shares_token`: another request in flight, which was not cancelled, has its progress token.
+    Began { is_reused: bool, shares_token: bool },
     /// The id is in flight already.
     Duplicate,
     /// The response to a request.
@@ -130,9 +131,12 @@ impl Ledger {
                 if !side.make_room() {
                     return Fact::Other;
                 }
+                let mut shares_token = false;
                 if let Some(token) = &token {
                     side.tasks.remove(token);
-                    side.tokens.insert(token.clone(), request.clone());
+                    let before = side.tokens.insert(token.clone(), request.clone());
+                    let other = before.and_then(|other| side.calls.get(&other));
+                    shares_token = other.is_some_and(|other| !other.cancelled && !other.is_lost);
                 }
                 let is_reused = side.used.contains(request);
                 if side.used.len() < MAX_CALLS {
@@ -151,13 +155,13 @@ impl Ledger {
                     progress: None,
                 };
                 side.calls.insert(request.clone(), call);
-                Fact::Began { is_reused }
+                Fact::Began { is_reused, shares_token }
             }
             Message::Response { id, .. } | Message::Error { id: Some(id), .. } => {
                 let side = self.side(from.other());
                 match side.calls.remove(id) {
                     Some(call) => {
-                        side.forget(&call);
+                        side.forget(id, &call);
                         if call.method == LISTEN && side.ended_subscriptions.len() < MAX_CALLS {
                             side.ended_subscriptions.insert(id.clone());
                         }
@@ -281,15 +285,18 @@ impl Side {
             if self.calls.get(&id).is_some_and(|call| call.cancelled)
                 && let Some(call) = self.calls.remove(&id)
             {
-                self.forget(&call);
+                self.forget(&id, &call);
                 self.has_removed = true;
             }
         }
         true
     }
 
-    fn forget(&mut self, call: &Call) {
-        if let Some(token) = &call.token {
+    /// Forgets the token of a request, unless a later request has it.
+    fn forget(&mut self, id: &RequestId, call: &Call) {
+        if let Some(token) = &call.token
+            && self.tokens.get(token) == Some(id)
+        {
             self.tokens.remove(token);
         }
     }
@@ -343,7 +350,7 @@ mod tests {
         let answer = |id: usize| format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{}}}}"#);
         for id in 0..=MAX_CALLS {
             let fact = take(0, Origin::Client, request(id));
-            assert!(matches!(fact, Fact::Began { is_reused: false }), "{id} {fact:?}");
+            assert!(matches!(fact, Fact::Began { is_reused: false, .. }), "{id} {fact:?}");
             let cancel =
                 format!(r#"{{"jsonrpc":"2.0","method":"notifications/cancelled","params":{{"requestId":{id}}}}}"#);
             take(0, Origin::Client, cancel);
@@ -353,5 +360,25 @@ mod tests {
         // It is not known whether this one has a response.
         let fact = take(0, Origin::Server, answer(0));
         assert!(matches!(fact, Fact::Other), "{fact:?}");
+    }
+
+    #[test]
+    fn a_token_belongs_to_the_last_request_that_has_it() {
+        let mut ledger = Ledger::default();
+        let mut take = |from, text: &str| ledger.take(0, 0, from, &Message::parse(text, 8).expect("a message"));
+        let request = |id: u8| {
+            format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"ping","params":{{"_meta":{{"progressToken":"t"}}}}}}"#)
+        };
+        let progress =
+            r#"{"jsonrpc":"2.0","method":"notifications/progress","params":{"progressToken":"t","progress":1}}"#;
+        let cancel = r#"{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#;
+        assert!(matches!(take(Origin::Client, &request(1)), Fact::Began { shares_token: false, .. }));
+        take(Origin::Client, cancel);
+        // The cancelled request does not use it any more, and its late response does not end it.
+        assert!(matches!(take(Origin::Client, &request(2)), Fact::Began { shares_token: false, .. }));
+        take(Origin::Server, r#"{"jsonrpc":"2.0","id":1,"result":{}}"#);
+        let fact = take(Origin::Server, progress);
+        assert!(matches!(fact, Fact::Progress { grows: true, was_cancelled: false, .. }), "{fact:?}");
+        assert!(matches!(take(Origin::Client, &request(3)), Fact::Began { shares_token: true, .. }));
     }
 }

@@ -1,7 +1,7 @@
 //! Plays the client's side of a record against a server, and compares the responses.
 
 use std::{
-    collections::{HashMap, VecDeque},
+    collections::{HashMap, HashSet, VecDeque},
     io::{self, Read, Write},
     path::Path,
     process::{Child, ChildStdin, Command, ExitCode, Stdio},
@@ -62,6 +62,10 @@ struct Player {
     questions: VecDeque<(String, RequestId)>,
     /// The ids of its requests, by their ids in the record.
     asked: HashMap<RequestId, RequestId>,
+    /// How many requests of each method the record has that have not arrived yet.
+    expected: HashMap<String, u64>,
+    /// Requests that the record does not have.
+    unexpected: Vec<(RequestId, String)>,
 }
 
 impl Drop for Player {
@@ -85,40 +89,46 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
     if lines.reader().header().masked && !options.quiet {
         show::note("secrets in the record are masked: requests that need them will differ");
     }
-    let mut player = Player::start(options)?;
+    let mut player = Player::start(options, recorded_questions(options.record)?)?;
     let (mut same, mut different) = (0_u64, 0_u64);
-    let mut methods = HashMap::new();
+    let mut record = Recorded::default();
     while let Some(item) = lines.next_item()? {
         let Item::Line(line) = item else { continue };
-        let Some(message) = str::from_utf8(&line.bytes).ok().and_then(|text| Message::parse(text, DEPTH).ok()) else {
-            if line.from == Origin::Client {
-                player.send(&line.bytes)?;
+        let texts = texts(&line.bytes);
+        if line.from == Origin::Client {
+            texts.iter().for_each(|text| record.take(text));
+            if let Some(bytes) = player.with_ids(&line.bytes, &record.pings) {
+                player.send(&bytes)?;
             }
             continue;
-        };
-        match (line.from, &message) {
-            (Origin::Client, message) => {
-                if let Message::Request { id, method, .. } = message {
-                    methods.insert(id.clone(), method.to_string());
-                }
-                player.send(&player.with_id(message, &line))?;
-            }
-            (Origin::Server, Message::Request { id, method, .. }) => player.wait_for_question(id, method)?,
-            (Origin::Server, Message::Response { id, .. } | Message::Error { id: Some(id), .. }) => {
-                // A response to nothing is compared with nothing.
-                let Some(method) = methods.remove(id) else { continue };
-                let recorded: Value = serde_json::from_slice(&line.bytes)?;
-                let received = player.wait_for_response(id, &method)?;
-                let differences = compare(&recorded, &received, options.ignore);
-                if differences.is_empty() {
-                    same += 1;
-                } else {
-                    different += 1;
-                }
-                report(options.json, id, &method, &differences)?;
-            }
-            (Origin::Server, _) => {}
         }
+        for text in &texts {
+            match Message::parse(text, DEPTH) {
+                // The player responds to pings by itself.
+                Ok(Message::Request { id, method, .. }) if method == "ping" => drop(record.pings.insert(id)),
+                Ok(Message::Request { id, method, .. }) => player.wait_for_question(&id, &method)?,
+                Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. }) => {
+                    // A response to nothing is compared with nothing, and so is one that crossed a cancellation: the
+                    // server need not send it.
+                    let Some(method) = record.methods.remove(&id) else { continue };
+                    if record.cancelled.remove(&id) {
+                        continue;
+                    }
+                    let recorded: Value = serde_json::from_str(text)?;
+                    let received = player.wait_for_response(&id, &method)?;
+                    let differences = compare(&recorded, &received, options.ignore);
+                    *(if differences.is_empty() { &mut same } else { &mut different }) += 1;
+                    report(options.json, &id, &method, &differences)?;
+                }
+                _ => {}
+            }
+        }
+    }
+    for (id, method) in &player.unexpected {
+        let received = format!("the request {method}");
+        let difference = Difference { path: String::new(), recorded: "nothing".into(), received };
+        report(options.json, id, method, &[difference])?;
+        different += 1;
     }
     drop(player);
     if options.json {
@@ -129,8 +139,59 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
     Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
+/// What the record has had so far.
+#[derive(Default)]
+struct Recorded {
+    /// The methods of the client's requests in flight.
+    methods: HashMap<RequestId, String>,
+    /// The requests that the client has cancelled.
+    cancelled: HashSet<RequestId>,
+    /// The pings of the server.
+    pings: HashSet<RequestId>,
+}
+
+impl Recorded {
+    /// Takes a message of the client.
+    fn take(&mut self, text: &str) {
+        match Message::parse(text, DEPTH) {
+            Ok(Message::Request { id, method, .. }) => {
+                self.cancelled.remove(&id);
+                self.methods.insert(id, method.into_owned());
+            }
+            Ok(Message::Notification { method, params: Some(params) }) if method == "notifications/cancelled" => {
+                let id = params.member("requestId").and_then(|id| id.decode::<RequestId>().ok());
+                self.cancelled.extend(id.filter(|id| self.methods.contains_key(id)));
+            }
+            _ => {}
+        }
+    }
+}
+
+/// Returns the messages of a line: the members of a batch, or the only one.
+fn texts(line: &[u8]) -> Vec<String> {
+    match serde_json::from_slice(line) {
+        Ok(Value::Array(batch)) => batch.iter().map(Value::to_string).collect(),
+        _ => str::from_utf8(line).map(str::to_owned).into_iter().collect(),
+    }
+}
+
+/// Returns how many requests of each method the server of the record has sent, without pings.
+fn recorded_questions(record: &Path) -> Result<HashMap<String, u64>, Failed> {
+    let (mut lines, mut questions) = (Lines::new(Reader::open(record)?)?, HashMap::new());
+    while let Some(item) = lines.next_item()? {
+        let Item::Line(Line { from: Origin::Server, bytes, .. }) = item else { continue };
+        for text in texts(&bytes) {
+            if let Ok(Message::Request { method, .. }) = Message::parse(&text, DEPTH) {
+                *questions.entry(method.into_owned()).or_default() += 1;
+            }
+        }
+    }
+    questions.remove("ping");
+    Ok(questions)
+}
+
 impl Player {
-    fn start(options: &AgainstOptions<'_>) -> Result<Self, Failed> {
+    fn start(options: &AgainstOptions<'_>, expected: HashMap<String, u64>) -> Result<Self, Failed> {
         let words = shell_words::split(options.command)
             .map_err(|error| Failed::usage(format!("`{}`: {error}", options.command)))?;
         let Some((program, arguments)) = words.split_first() else {
@@ -151,7 +212,8 @@ impl Player {
             thread::Builder::new().name("server".into()).spawn(move || read(output, &sender))?;
         }
         let (responses, questions, asked) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        Ok(Self { child, input, messages, timeout: options.timeout, responses, questions, asked })
+        let (timeout, unexpected) = (options.timeout, Vec::new());
+        Ok(Self { child, input, messages, timeout, responses, questions, asked, expected, unexpected })
     }
 
     fn send(&mut self, line: &[u8]) -> Result<(), Failed> {
@@ -163,37 +225,78 @@ impl Player {
             .map_err(|error| Failed::ended(format!("the server does not read any more: {error}")))
     }
 
-    /// Returns the line of the client: a response has the id of the server's request.
-    fn with_id(&self, message: &Message<'_>, line: &Line) -> Vec<u8> {
-        let (Message::Response { id, .. } | Message::Error { id: Some(id), .. }) = message else {
-            return line.bytes.clone();
+    /// Returns the line of the client: a response has the id of the server's request. `None` if it only responds to
+    /// pings.
+    fn with_ids(&self, line: &[u8], pings: &HashSet<RequestId>) -> Option<Vec<u8>> {
+        let Ok(mut value) = serde_json::from_slice::<Value>(line) else { return Some(line.to_vec()) };
+        let id_of = |message: &Value| -> Option<RequestId> {
+            let is_response = message.get("method").is_none() && message.is_object();
+            serde_json::from_value(message.get("id").filter(|_| is_response)?.clone()).ok()
         };
-        let actual = self.asked.get(id).and_then(|id| serde_json::from_str::<Value>(id.as_json()).ok());
-        match (serde_json::from_slice::<Value>(&line.bytes), actual) {
-            (Ok(mut value), Some(actual)) => {
-                value["id"] = actual;
-                value.to_string().into_bytes()
+        let is_for_ping = |message: &Value| id_of(message).is_some_and(|id| pings.contains(&id));
+        let mut is_changed = false;
+        let mut change = |message: &mut Value| {
+            let actual = id_of(message).and_then(|id| self.asked.get(&id));
+            if let Some(actual) = actual.and_then(|id| serde_json::from_str::<Value>(id.as_json()).ok()) {
+                message["id"] = actual;
+                is_changed = true;
             }
-            _ => line.bytes.clone(),
+        };
+        match &mut value {
+            Value::Array(batch) => {
+                let before = batch.len();
+                batch.retain(|message| !is_for_ping(message));
+                if batch.is_empty() && before > 0 {
+                    return None;
+                }
+                batch.iter_mut().for_each(&mut change);
+                is_changed |= batch.len() < before;
+            }
+            message if is_for_ping(message) => return None,
+            message => change(message),
         }
+        Some(if is_changed { value.to_string().into_bytes() } else { line.to_vec() })
     }
 
-    /// Takes one message of the server.
+    /// Takes one line of the server.
     fn take(&mut self, deadline: Instant, wanted: &str) -> Result<(), Failed> {
         let left = deadline.saturating_duration_since(Instant::now());
         let line = self.messages.recv_timeout(left).map_err(|error| match error {
             RecvTimeoutError::Timeout => Failed::timeout(format!("the server has not sent {wanted} in time")),
             RecvTimeoutError::Disconnected => Failed::ended(format!("the server has ended before {wanted}")),
         })?;
-        let Ok(text) = str::from_utf8(&line) else { return Ok(()) };
+        for text in texts(&line) {
+            self.take_message(&text)?;
+        }
+        Ok(())
+    }
+
+    fn take_message(&mut self, text: &str) -> Result<(), Failed> {
         match Message::parse(text, DEPTH) {
             Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. })
                 if self.responses.len() < WAITING =>
             {
                 self.responses.insert(id, serde_json::from_str(text)?);
             }
+            Ok(Message::Request { id, method, .. }) if method == "ping" => {
+                let response = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.as_json());
+                self.send(response.as_bytes())?;
+            }
             Ok(Message::Request { id, method, .. }) if self.questions.len() < WAITING => {
-                self.questions.push_back((method.into_owned(), id));
+                match self.expected.get_mut(&*method) {
+                    Some(left) if *left > 0 => {
+                        *left -= 1;
+                        self.questions.push_back((method.into_owned(), id));
+                    }
+                    _ => {
+                        let id_text = id.as_json();
+                        let error = r#"{"code":-32601,"message":"the record has no such request"}"#;
+                        self.send(format!(r#"{{"jsonrpc":"2.0","id":{id_text},"error":{error}}}"#).as_bytes())?;
+                        if self.unexpected.len() < WAITING {
+                            self.unexpected.push((id, method.into_owned()));
+                        }
+                    }
+                }
             }
             _ => {}
         }

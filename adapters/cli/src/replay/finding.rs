@@ -40,6 +40,8 @@ pub(crate) enum Kind {
     CancelShape,
     CancelUnknown,
     CancelInitialize,
+    /// The progress token of a request is that of another one in flight.
+    TokenInUse,
     ProgressShape,
     ProgressNotGrowing,
     ProgressUnknown,
@@ -81,7 +83,7 @@ impl Finding {
     pub(crate) fn holds_over_http(&mut self, has_lost: bool) -> bool {
         self.rule = self.rule.filter(|rule| !rule.contains("STDIO"));
         match self.kind {
-            Kind::IdInUse | Kind::IdReused | Kind::UnknownResponse => !has_lost,
+            Kind::IdInUse | Kind::IdReused | Kind::TokenInUse | Kind::UnknownResponse => !has_lost,
             Kind::CancelUnknown | Kind::ProgressUnknown => false,
             Kind::Early => self.by == Origin::Server,
             _ => true,
@@ -205,6 +207,7 @@ fn rule(kind: Kind, by: Origin, version: Option<ProtocolVersion>) -> Option<&'st
         Kind::CancelUnknown if by_client => pick("CANC-004", "M-CANC-003"),
         Kind::CancelUnknown => pick("CANC-004", "M-CANC-007"),
         Kind::CancelInitialize => legacy("CANC-005"),
+        Kind::TokenInUse => pick("PROG-003", "M-PROG-003"),
         Kind::ProgressShape => pick("PROG-004", "M-PROG-004"),
         Kind::ProgressNotGrowing => pick("PROG-007", "M-PROG-006"),
         Kind::ProgressUnknown => pick("PROG-009", "M-PROG-009"),
@@ -254,6 +257,7 @@ mod tests {
                     Kind::CancelShape,
                     Kind::CancelUnknown,
                     Kind::CancelInitialize,
+                    Kind::TokenInUse,
                     Kind::ProgressShape,
                     Kind::ProgressNotGrowing,
                     Kind::ProgressUnknown,

@@ -373,7 +373,14 @@ impl Judge {
         let mut broken = |kind, what: &str| judged.add(Finding::new(from, kind, version, what));
         let is_session = version.is_none_or(|version| version.era() == Era::Legacy);
         match fact {
-            Fact::Began { is_reused: true } if is_session => broken(Kind::IdReused, "the id was used before"),
+            Fact::Began { is_reused, shares_token } => {
+                if *is_reused && is_session {
+                    broken(Kind::IdReused, "the id was used before");
+                }
+                if *shares_token {
+                    broken(Kind::TokenInUse, "another request in flight has this progress token");
+                }
+            }
             Fact::Duplicate => broken(Kind::IdInUse, "the id is in flight already"),
             Fact::Unknown { was_used: false } => broken(Kind::UnknownResponse, "no request has this id"),
             Fact::Unknown { was_used: true } => {

@@ -55,6 +55,8 @@ struct Sent {
     own: RequestId,
     /// Its progress token in the record.
     token: Option<RequestId>,
+    /// The one that the machine has chosen.
+    own_token: Option<RequestId>,
     is_subscription: bool,
 }
 
@@ -261,10 +263,10 @@ impl<E> Role<E> {
         if self.sent.len() == MAX_IDS {
             return;
         }
-        if let (Some(token), Some(own)) = (token.clone(), own_token) {
+        if let (Some(token), Some(own)) = (token.clone(), own_token.clone()) {
             self.tokens.insert(token, own);
         }
-        self.sent.insert(id.clone(), Sent { call, own, token, is_subscription });
+        self.sent.insert(id.clone(), Sent { call, own, token, own_token, is_subscription });
     }
 
     /// Returns whether the machine has sent this request.
@@ -274,7 +276,10 @@ impl<E> Role<E> {
 
     /// Forgets a request of this side that has ended.
     pub(crate) fn forget(&mut self, id: &RequestId) {
-        if let Some(Sent { token: Some(token), .. }) = self.sent.remove(id) {
+        if let Some(Sent { token: Some(token), own_token, .. }) = self.sent.remove(id)
+            // A later request may have it.
+            && self.tokens.get(&token) == own_token.as_ref()
+        {
             self.tokens.remove(&token);
         }
     }

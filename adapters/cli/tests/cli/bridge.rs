@@ -1,7 +1,7 @@
 //! Tests of `mcp bridge`.
 
 use std::{
-    env,
+    env, fs,
     io::{BufRead, BufReader},
     process::{Child, Command, Stdio},
     sync::mpsc,
@@ -9,7 +9,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use crate::{Mcp, mcp, target};
+use crate::{Mcp, mcp, recorder::Folder, target};
 
 /// How long a process may take until it listens.
 const START: Duration = Duration::from_secs(60);
@@ -172,4 +172,27 @@ pub(crate) fn wrong_bridges() {
         let (code, out, error) = mcp(arguments);
         assert!(code == exit && out.is_empty() && error.contains(why), "{arguments:?}: {code} {out} {error}");
     }
+}
+
+#[cfg(unix)]
+pub(crate) fn servers_that_do_not_end_are_ended() {
+    let folder = Folder::new("bridge-end");
+    let file = folder.file("pid");
+    // The shell stays after the server has ended.
+    let script = format!("echo $$ > {}; {}; sleep 600", file.display(), target(""));
+    let mut bridge = Command::new(env!("CARGO_BIN_EXE_mcp"));
+    // The client leaves at once.
+    bridge.args(["bridge", "--quiet", "--", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::null());
+    assert!(bridge.status().expect("it runs").success());
+    let process = fs::read_to_string(&file).expect("it was started");
+    let has_ended = |_| {
+        thread::sleep(Duration::from_millis(50));
+        let status = Command::new("kill").args(["-0", process.trim()]).stderr(Stdio::null()).status();
+        !status.expect("it runs").success()
+    };
+    let is_over = (0..60).any(has_ended);
+    if !is_over {
+        let _ = Command::new("kill").arg(process.trim()).status();
+    }
+    assert!(is_over, "the server still runs");
 }

@@ -218,3 +218,24 @@ pub(crate) fn wrong_checks() {
         assert!(code == expected && out.is_empty() && error.contains(why), "{arguments:?}: {code} {out} {error}");
     }
 }
+
+/// Judges the handshake of a server that responds to `initialize` with these members first.
+#[cfg(unix)]
+fn judge_handshake(members: &str) -> (i32, String, String) {
+    let result = format!(r#"{{{members}"capabilities":{{}},"serverInfo":{{"name":"a","version":"1"}}}}"#);
+    let script = format!(
+        r#"/"initialize"/{{s/.*"id":([0-9]+).*/{{"jsonrpc":"2.0","id":\1,"result":{result}}}/;p;d;}};{}"#,
+        r#"s/.*"id":([0-9]+).*/{"jsonrpc":"2.0","id":\1,"error":{"code":-32601,"message":"no"}}/p"#
+    );
+    mcp(&["check", &format!("sed -unE '{script}'"), "--only", "initialize-result"])
+}
+
+#[cfg(unix)]
+pub(crate) fn unknown_revisions_are_failures() {
+    for members in ["", r#""protocolVersion":"1.0","#, r#""protocolVersion":7,"#] {
+        let (code, out, error) = judge_handshake(members);
+        assert!(code == 3 && out.contains("failed"), "{members}: {code} {out} {error}");
+    }
+    let (code, out, error) = judge_handshake(r#""protocolVersion":"2025-06-18","#);
+    assert!(code == 0 && out.contains("1 passed"), "{code} {out} {error}");
+}

@@ -208,6 +208,12 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
     ("bridge::wrong_bridges", bridge::wrong_bridges),
     #[cfg(unix)]
+    ("replay::batches_and_other_requests_are_compared", replay::batches_and_other_requests_are_compared),
+    #[cfg(unix)]
+    ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
+    #[cfg(unix)]
+    ("bridge::servers_that_do_not_end_are_ended", bridge::servers_that_do_not_end_are_ended),
+    #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
     #[cfg(unix)]
     ("check::closed_outputs_hide_no_failure", check::closed_outputs_hide_no_failure),

@@ -414,8 +414,51 @@ pub(crate) fn responses_are_compared(run: &Mcp) {
     }
     let (code, _, error) = mcp(&["replay", path, "--against", "/no/such/program"]);
     assert!(code == 3 && error.contains("cannot be started"), "{error}");
-    let (code, _, error) = mcp(&["replay", path, "--against", "cat", "--timeout", "0.2"]);
+    let (code, _, error) = mcp(&["replay", path, "--against", "sleep 2", "--timeout", "0.2"]);
     assert!(code == 5 && error.contains("the server has not sent the response to"), "{code} {error}");
     let (code, _, error) = mcp(&["replay", path, "--against", "true"]);
     assert!(code == 3 && error.contains("the server"), "{code} {error}");
+}
+
+/// Plays a record against a server that responds to each `initialize`, after it has sent some lines.
+#[cfg(unix)]
+fn play_against(folder: &Folder, version: &str, more: &[&str], sends: &str) -> (i32, String, String) {
+    let file = folder.file("b.jsonl");
+    fs::write(&file, record(&session(version, more))).expect("it is written");
+    let info = r#""capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}"#;
+    let result = format!(r#"{{"jsonrpc":"2.0","id":0,"result":{{"protocolVersion":"{version}",{info}}}}}"#);
+    let script = format!(r#"read a; printf "%s\\n" '{result}'; {sends} cat > /dev/null"#);
+    let server = format!("sh -c {}", shell_words::quote(&script));
+    mcp(&["replay", file.to_str().expect("UTF-8"), "--against", &server, "--timeout", "5"])
+}
+
+#[cfg(unix)]
+pub(crate) fn batches_and_other_requests_are_compared() {
+    let folder = Folder::new("against-batch");
+    let batch = [r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#];
+    let answer = |result: &str| format!(r#"echo '[{{"jsonrpc":"2.0","id":1,"result":{result}}}]';"#);
+    let play = |more: &[&str], sends: &str| play_against(&folder, "2025-03-26", more, sends);
+    let (code, out, error) = play(&batch, &answer("{}"));
+    assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
+    let (code, out, error) = play(&batch, &answer(r#"{"a":1}"#));
+    assert!(code == 1 && out.contains("1 responses are the same, 1 differ"), "{code} {out} {error}");
+    // Neither a recorded ping of the server nor a response that crossed its cancellation is waited for.
+    let optional = [
+        r#"<{"jsonrpc":"2.0","id":9,"method":"ping"}"#,
+        r#">{"jsonrpc":"2.0","id":9,"result":{}}"#,
+        CALL,
+        r#">{"jsonrpc":"2.0","method":"notifications/cancelled","params":{"requestId":1}}"#,
+        RESULT,
+    ];
+    let (code, out, error) = play(&optional, "");
+    assert!(code == 0 && out.contains("1 responses are the same, 0 differ"), "{code} {out} {error}");
+    // The server goes on only after the response to each of its requests.
+    let ask = |method: &str| {
+        let request = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"{method}"}}"#);
+        format!("read b; read c; echo '{request}'; read d; case $d in *'\"q\"'*) {} esac;", answer("{}"))
+    };
+    let (code, out, error) = play(&batch, &ask("ping"));
+    assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
+    let (code, out, error) = play(&batch, &ask("roots/list"));
+    assert!(code == 1 && out.contains("DIFFERS  roots/list"), "{code} {out} {error}");
 }

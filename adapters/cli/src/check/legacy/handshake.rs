@@ -15,31 +15,38 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         "The result of initialize has protocolVersion, capabilities and serverInfo",
         &["LIFE-003", "LIFE-004"],
         initialize_result,
-    ),
-    legacy("initialize-version", "A supported version is repeated", &["LIFE-012"], initialize_version),
-    legacy("unknown-version", "An unknown version is answered with another one", &["LIFE-013"], unknown_version),
-    legacy("malformed-version", "A malformed version is answered with another one", &["LIFE-013"], malformed_version),
+    )
+    .alone(),
+    legacy("initialize-version", "A supported version is repeated", &["LIFE-012"], initialize_version).alone(),
+    legacy("unknown-version", "An unknown version is answered with another one", &["LIFE-013"], unknown_version)
+        .alone(),
+    legacy("malformed-version", "A malformed version is answered with another one", &["LIFE-013"], malformed_version)
+        .alone(),
     legacy("newest-version", "The counter-offer is the newest version of the server", &["LIFE-014"], newest_version)
+        .alone()
         .should(),
     legacy(
         "capabilities",
         "Capabilities are objects, their switches booleans",
         &["LIFE-026", "LIFE-029"],
         capabilities,
-    ),
+    )
+    .alone(),
     legacy(
         "unknown-capabilities",
         "Unknown capabilities of the client are tolerated",
         &["LIFE-025"],
         unknown_capabilities,
-    ),
-    legacy("ping-in-handshake", "A ping before initialized is answered", &["LIFE-009"], ping_in_handshake),
+    )
+    .alone(),
+    legacy("ping-in-handshake", "A ping before initialized is answered", &["LIFE-009"], ping_in_handshake).alone(),
     legacy(
         "request-before-initialize",
         "A request before initialize is answered with an error",
         &["LIFE-043"],
         request_before_initialize,
     )
+    .alone()
     .stdio()
     .should(),
     legacy("icons", "Icons have a source, and a theme that exists", &["ICON-002", "ICON-003"], icons).since(NEWEST),
@@ -49,14 +56,16 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         &["LIFE-023", "TOOL-001", "PROMPT-001", "RES-001"],
         undeclared_features,
     ),
-    legacy("stdin-end", "The server ends when its input ends", &["STDIO-015"], stdin_end).stdio().should(),
+    legacy("stdin-end", "The server ends when its input ends", &["STDIO-015"], stdin_end).alone().stdio().should(),
 ];
 
 fn initialize_result(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     let reply = probe.initialize(NEWEST)?;
     let result = reply.result()?;
-    ensure(result.get("protocolVersion").is_some_and(Value::is_string), || "`protocolVersion` is not a string".into())?;
+    let version = result.get("protocolVersion").unwrap_or(&Value::Null);
+    ensure(version.is_string(), || "`protocolVersion` is not a string".into())?;
+    ensure(LEGACY.iter().any(|known| version == known), || format!("{version} is no revision with sessions"))?;
     ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is not an object".into())?;
     let server = result.get("serverInfo").unwrap_or(&Value::Null);
     ensure(server.is_object(), || "`serverInfo` is not an object".into())?;

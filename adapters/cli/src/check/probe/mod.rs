@@ -125,6 +125,12 @@ impl Facts {
         format!("{} {}", info["name"].as_str().unwrap_or_default(), info["version"].as_str().unwrap_or_default())
     }
 
+    /// Returns whether the handshake of a session has named a revision with sessions.
+    pub(super) fn has_known_session(&self) -> bool {
+        let version = self.legacy.as_ref().and_then(|it| it["protocolVersion"].as_str());
+        version.is_some_and(|version| LEGACY.contains(&version))
+    }
+
     /// Returns the revisions that are judged.
     pub(super) fn revisions(&self) -> Vec<String> {
         let legacy = self.legacy.as_ref().and_then(|it| it["protocolVersion"].as_str());

@@ -111,4 +111,13 @@ fn levels_are_those_of_the_tables() {
         }
     }
     assert!(ids.len() > 150, "{}", ids.len());
+    for document in ["README.md", "../../docs/mcp.md"] {
+        let text = fs::read_to_string(format!("{}/{document}", env!("CARGO_MANIFEST_DIR"))).expect("a document");
+        let told = [format!("{} checks of both eras", ids.len()), format!("prints all {}\n", ids.len())];
+        assert!(
+            told.iter().any(|it| text.contains(it)),
+            "{document} does not tell that there are {} checks",
+            ids.len()
+        );
+    }
 }

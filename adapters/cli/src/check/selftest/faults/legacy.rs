@@ -126,6 +126,17 @@ pub(super) const FAULTS: &[Fault] = &[
             remove(m, "/result/serverInfo", "version");
         }
     }),
+    Fault::messages("initialize-result", |q, m| {
+        if old(q, "initialize") {
+            remove(m, "/result", "protocolVersion");
+        }
+    })
+    .also(&["legacy-beside-modern"]),
+    Fault::messages("initialize-result", |q, m| {
+        if old(q, "initialize") {
+            set(m, "/result/protocolVersion", json!("1.0"));
+        }
+    }),
     Fault::messages("initialize-version", |q, m| {
         if offers(q, "2025-11-25") {
             set(m, "/result/protocolVersion", json!("2025-06-18"));
