@@ -87,9 +87,11 @@ mod tests {
         }
     }
 
+    type Recorded = Vec<(Arc<Pool>, Request)>;
+
     /// Records its requests, and on which threads it is called.
     #[derive(Clone, Default)]
-    struct Recording(Arc<Mutex<Vec<(Arc<Pool>, Request)>>>);
+    struct Recording(Arc<Mutex<Recorded>>);
 
     impl AuthTransport<Threads> for Recording {
         fn exchange(

@@ -29,7 +29,7 @@ enum Content {
     Taken,
 }
 
-/// What a task finds that polls a slot.
+/// The outcome of a poll of a slot.
 #[derive(Debug)]
 pub(super) enum Found {
     Whole(Box<HttpResponse>),
