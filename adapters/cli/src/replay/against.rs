@@ -139,7 +139,7 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
     Ok(if different == 0 { ExitCode::SUCCESS } else { ExitCode::from(1) })
 }
 
-/// What the record has had so far.
+/// The messages of the record so far.
 #[derive(Default)]
 struct Recorded {
     /// The methods of the client's requests in flight.

@@ -92,3 +92,42 @@ impl Tasks {
         fits
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use mcp_proto::rpc::Timestamp;
+
+    use super::{
+        super::{At, CallToolResult, TaskStatus, VERSION},
+        *,
+    };
+    use crate::{TaskPolicy, inbound::in_flight::InFlight, server::tasks::shares::TaskHolder, util::random::Random};
+
+    fn at(seconds: u64) -> Timestamp {
+        Timestamp::after_zero(Duration::from_secs(seconds))
+    }
+
+    fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
+        let in_flight = InFlight::of_task("x".into(), None);
+        tasks.create(at(0), (None, vec![]), TaskHolder::Connection(1), &in_flight, size).expect("a task")
+    }
+
+    #[test]
+    fn result_takes_the_room_of_older_results_despite_a_message() {
+        let written = At(&CallToolResult::text("done"), Some(VERSION)).to_json().expect("JSON").get().len();
+        let policy = TaskPolicy { max_bytes_per_principal: written + 4, ..TaskPolicy::default() };
+        let tasks = Tasks::new(policy, Random::default(), None);
+        let older = create(&tasks, 1);
+        tasks.finish(at(1), &older, Ok(CallToolResult::text("don")));
+        let task = create(&tasks, 0);
+        lock(&older.state).fetched = true;
+        let before = lock(&older.state).size;
+        assert_eq!(before, written - 1);
+        tasks.set_status_message(at(2), &task, "half");
+        tasks.finish(at(3), &task, Ok(CallToolResult::text("done")));
+        assert_eq!(lock(&task.state).status, TaskStatus::Completed);
+        assert_eq!(tasks.bytes.load(Ordering::Relaxed), written + 4);
+    }
+}

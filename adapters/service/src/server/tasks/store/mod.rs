@@ -550,23 +550,6 @@ mod tests {
     }
 
     #[test]
-    fn result_takes_the_room_of_older_results_despite_a_message() {
-        let written = At(&CallToolResult::text("done"), Some(VERSION)).to_json().expect("JSON").get().len();
-        let policy = TaskPolicy { max_bytes_per_principal: written + 4, ..TaskPolicy::default() };
-        let tasks = Tasks::new(policy, Random::default(), None);
-        let older = create(&tasks, 1);
-        tasks.finish(at(1), &older, Ok(CallToolResult::text("don")));
-        let task = create(&tasks, 0);
-        lock(&older.state).fetched = true;
-        let before = lock(&older.state).size;
-        assert_eq!(before, written - 1);
-        tasks.set_status_message(at(2), &task, "half");
-        tasks.finish(at(3), &task, Ok(CallToolResult::text("done")));
-        assert_eq!(lock(&task.state).status, TaskStatus::Completed);
-        assert_eq!(tasks.bytes.load(Ordering::Relaxed), written + 4);
-    }
-
-    #[test]
     fn equal_messages_and_repeated_cancellations_change_nothing() {
         let tasks = Tasks::new(TaskPolicy::default(), Random::default(), None);
         let task = create(&tasks, 10);
