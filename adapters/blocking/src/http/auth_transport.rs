@@ -89,7 +89,9 @@ mod tests {
 
     /// Records its requests, and on which threads it is called.
     #[derive(Clone, Default)]
-    struct Recording(Arc<Mutex<Vec<(Arc<Pool>, Request)>>>);
+    struct Recording(Arc<Mutex<Calls>>);
+
+    type Calls = Vec<(Arc<Pool>, Request)>;
 
     impl AuthTransport<Threads> for Recording {
         fn exchange(
