@@ -233,10 +233,16 @@ fn header_mismatch_relists_tools_and_retries_once() {
     );
     assert_eq!(caller.requests.len(), 0);
     // Without a list, the call fails with the first error.
-    for way in ["error", "silence", "lost", "500", "400", "redirected", "empty"] {
+    for way in ["error", "silence", "lost", "500", "400", "redirected", "empty", "null id", "other id"] {
         let requested = caller.call("tools/call", &json!({"name": "pick", "arguments": {"row": 12}}));
         let (exchange, request) = caller.posted("tools/call");
-        mismatch(&mut caller, exchange, &message(&request)["id"]);
+        // A server that checks the headers first has not read the id.
+        let id = match way {
+            "null id" => json!(null),
+            "other id" => json!("x"),
+            _ => message(&request)["id"].clone(),
+        };
+        mismatch(&mut caller, exchange, &id);
         let (exchange, request) = caller.posted("tools/list");
         let error =
             json!({"jsonrpc": "2.0", "id": message(&request)["id"], "error": {"code": -32603, "message": "no"}});

@@ -347,16 +347,19 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                     false
                 }
             };
-            let has_more = {
-                let jobs = &mut lock(&self.shared.jobs).queue;
+            let has_work = {
+                let mut state = lock(&self.shared.jobs);
+                // An event loop that ends waits for its last jobs.
+                let is_draining = is_done && state.draining;
+                let jobs = &mut state.queue;
                 if is_done {
                     jobs.ended(slot);
                 }
                 left -= 1;
                 next = if left > 0 { jobs.next() } else { None };
-                left == 0 && jobs.has_next()
+                is_draining || left == 0 && jobs.has_next()
             };
-            if has_more {
+            if has_work {
                 self.shared.wake();
             }
         }

@@ -82,6 +82,8 @@ pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, res
 pub(crate) fn refuse<E>(conn: &mut Connection<E>, key: ReplyKey, error: &ErrorObject) {
     if let Err(why @ SendError::TooLarge) = conn.refuse(key, error) {
         log::unsent(&why);
+        // The short one fits, or the request is not open.
+        let _ = conn.refuse(key, &ErrorObject::internal("Internal error: the error is larger than the limit"));
     }
 }
 

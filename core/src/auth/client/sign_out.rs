@@ -29,10 +29,11 @@ impl AuthClient {
         self.set_now(now);
         self.signed_out = Some((self.flow, TokenId(self.token_id)));
         self.context += 1;
-        // Tokens that were requested are revoked after they arrive, and credentials that are being stored are removed
-        // after that.
-        let is_sent = self.action.take().is_none();
-        if is_sent && matches!(self.step, Step::Token(..) | Step::Storing(..)) {
+        // Tokens that were requested are revoked after they arrive, and credentials that are being stored, or are about
+        // to be, are removed after that: only they have the newest tokens.
+        let is_storing = matches!(self.step, Step::Storing(..));
+        let is_requesting = !is_storing && self.action.take().is_none() && matches!(self.step, Step::Token(..));
+        if is_storing || is_requesting {
             self.goal = Goal::SignOut;
         } else {
             self.start(Goal::SignOut, None);

@@ -8,13 +8,13 @@ use alloc::{
 };
 use core::time::Duration;
 
-use super::{Client, exchange::PostRequest};
+use super::{Client, exchange::PostRequest, refusal::error_of};
 use crate::{
     codec::Frame,
     connection::Event,
     protocol::Method,
     rpc::CallId,
-    wire::{ArrayIter, ErrorCode, Message, RawJson},
+    wire::{ArrayIter, ErrorCode, ErrorObject, Message, RawJson, RequestId, encode},
 };
 
 /// The maximum number of pages of the list that are requested for one tool.
@@ -130,9 +130,13 @@ impl Client {
         }
     }
 
-    /// Completes a call with the refusal that was kept.
+    /// Completes a call with the refusal that was kept, which may have no id or another one.
     fn stands(&mut self, refresh: &Refresh) {
-        let event = self.conn.handle_frame(self.clock, Frame::new(&refresh.answer)).map(Event::into_owned);
+        let error = error_of(&refresh.answer, self.conn.settings().limits.json_depth);
+        let error = error.unwrap_or_else(|| ErrorObject::new(ErrorCode::HEADER_MISMATCH, "Header mismatch"));
+        let mut frame = Vec::new();
+        encode::error(&mut frame, Ok(&RequestId::from(refresh.wire)), &error);
+        let event = self.conn.handle_frame(self.clock, Frame::new(&frame)).map(Event::into_owned);
         self.events.extend(event);
     }
 

@@ -62,8 +62,9 @@ impl Proxy {
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
-        let set: Vec<_> = PROXIES.iter().filter_map(|name| get(name)).filter(|value| !value.is_empty()).collect();
-        let exempt = EXEMPTIONS.iter().find_map(|name| get(name)).unwrap_or_default();
+        let value = |name: &&str| get(name).filter(|value| !value.is_empty());
+        let set: Vec<_> = PROXIES.iter().filter_map(value).collect();
+        let exempt = EXEMPTIONS.iter().find_map(value).unwrap_or_default();
         match set.iter().find_map(|value| Self::from_variable(value)) {
             Some(proxy) => Ok(Some(proxy.exempt(&exempt))),
             None if set.is_empty() => Ok(None),
@@ -160,7 +161,8 @@ mod tests {
     #[test]
     fn exempt_hosts_are_those_of_the_list() {
         let list = "Example.com, .below.example,*.under.example,10.0.,192.168.*,[::1],,";
-        let proxy = proxy(&[("ALL_PROXY", "proxy"), ("no_proxy", list)]).expect("a proxy").expect("a proxy");
+        let proxy =
+            proxy(&[("ALL_PROXY", "proxy"), ("NO_PROXY", ""), ("no_proxy", list)]).expect("a proxy").expect("a proxy");
         let exempt = ["example.com", "a.below.example", "a.b.under.example", "10.0.0.1", "192.168.1.1", "[::1]", "::1"];
         for host in exempt {
             assert!(proxy.is_exempt(host), "{host}");

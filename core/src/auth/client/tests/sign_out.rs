@@ -95,6 +95,22 @@ fn sign_out_revokes_tokens_being_stored() {
     }
 }
 
+/// The application signs out between the response with the tokens and its next action, which would store them.
+#[test]
+fn sign_out_revokes_tokens_that_are_not_stored_yet() {
+    let mut world = World::new();
+    let mut client = client(&mut world, settings());
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(0)), Verdict::Wait);
+    let query = world.redirect("code=c");
+    client.handle_redirect(at(1), &query).expect("a redirect");
+    let request = world.run_to(&mut client, at(1), is_request_to(TOKEN));
+    world.perform(&mut client, at(1), request);
+    client.sign_out(at(2));
+    world.run(&mut client, at(2));
+    assert_eq!((token(&client), world.store.entries.len(), client.is_busy()), (None, 0, false));
+    assert!(world.bodies(REVOKE).iter().any(|body| body.starts_with("token=r1&")), "{:?}", world.bodies(REVOKE));
+}
+
 #[test]
 fn sign_out_revokes_tokens_being_requested() {
     for (is_refresh, status) in [(false, 200), (true, 200), (true, 400), (true, 503), (true, 404), (true, 0)] {

@@ -99,7 +99,7 @@ impl Settings {
     async fn verify(&self, token: &Secret) -> Result<AccessToken, TokenError> {
         let jws = Jws::parse(token.expose(), &self.algorithms)?;
         let (algorithm, id) = (jws.algorithm, jws.key_id.as_deref());
-        let keys = self.keys.find(true, |keys| keys.find(algorithm, id).next().is_some()).await?;
+        let keys = self.keys.find(id.is_some(), |keys| keys.find(algorithm, id).next().is_some()).await?;
         if keys.find(algorithm, id).next().is_none() {
             return Err(TokenError::UnknownKey);
         }
