@@ -17,7 +17,7 @@ use mcp_proto::{
     rpc::{ReplyKey, Timestamp},
 };
 
-use crate::sync::{lock, lock_spinning};
+use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::{Binding, PipeBinding},
@@ -130,7 +130,7 @@ impl<E, C> SharedConnection<E, C> {
     pub(crate) fn lock(&self) -> MutexGuard<'_, State<C>> {
         #[cfg(test)]
         self.locks.fetch_add(1, Ordering::Relaxed);
-        lock_spinning(&self.state)
+        lock(&self.state)
     }
 }
 
