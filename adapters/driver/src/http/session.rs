@@ -99,8 +99,9 @@ impl HttpSession {
     }
 
     /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds wakers of the
-    /// tasks that wait.
-    fn notify_readers(&mut self, woken: &mut Vec<Waker>) {
+    /// tasks that wait. Returns whether a response was left in its slot, which the session does not hold any more.
+    fn notify_readers(&mut self, woken: &mut Vec<Waker>) -> bool {
+        let mut has_moved = false;
         while let Some(exchange) = self.session.poll_ready() {
             let Some(reader) = self.readers.get(&exchange) else { continue };
             // Larger responses count for the quota of the client until they are written.
@@ -109,10 +110,12 @@ impl HttpSession {
                 Some(response) => {
                     woken.extend(reader.slot.fill(response));
                     self.remove_slot(exchange);
+                    has_moved = true;
                 }
                 None => woken.extend(reader.slot.notify()),
             }
         }
+        has_moved
     }
 
     /// Frees the memory of the map if it is empty.
@@ -170,11 +173,12 @@ impl Binding<ServerRole> for HttpSession {
     }
 
     fn woken(&mut self) -> Vec<Waker> {
-        let mut woken = Vec::new();
-        self.notify_readers(&mut woken);
+        // A session that holds too much ends here, before a response says that its request has succeeded.
         self.held.recount(&mut self.session);
-        // The session may have been ended.
-        self.notify_readers(&mut woken);
+        let mut woken = Vec::new();
+        if self.notify_readers(&mut woken) {
+            self.held.recount(&mut self.session);
+        }
         woken
     }
 }

@@ -317,9 +317,10 @@ impl AuthClient {
     /// Returns the number of the authorization context. Private results that were received in one context must not be
     /// used in another one.
     ///
-    /// It is 0 until there are tokens or a sign-out, and changes with each sign-in and sign-out, with more scopes, and with tokens of
-    /// another process. It does not change if this client refreshes its tokens, unless their scopes change, or if it
-    /// gets them again with [its own credentials](GrantType::ClientCredentials). No number is used twice.
+    /// It is 0 until there are tokens or a sign-out, and changes with each sign-in and sign-out, with more scopes, and
+    /// with tokens of another process. It does not change if this client refreshes its tokens, unless their scopes
+    /// change, or if it gets them again with [its own credentials](GrantType::ClientCredentials). No number is used
+    /// twice.
     #[must_use]
     pub const fn context(&self) -> u64 {
         self.context

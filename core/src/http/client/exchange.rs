@@ -10,6 +10,7 @@ use crate::{
     codec::SseDecoder,
     protocol::Method,
     rpc::{CallId, Timestamp},
+    wire::{ErrorObject, Message},
 };
 
 /// The id of one HTTP request of a client. It is never reused within a client.
@@ -274,5 +275,13 @@ impl Purpose {
     /// Returns whether the exchange belongs to a request of the modern era.
     pub(super) fn is_modern(&self) -> bool {
         self.post().is_some_and(|post| post.mirrored.is_some())
+    }
+}
+
+/// Returns the JSON-RPC error in a body.
+pub(super) fn error_of(body: &[u8], depth: u32) -> Option<ErrorObject> {
+    match Message::parse(core::str::from_utf8(body).ok()?, depth) {
+        Ok(Message::Error { error, .. }) => Some(error),
+        _ => None,
     }
 }

@@ -9,9 +9,9 @@ use http::{HeaderMap, HeaderValue, StatusCode, header, response::Parts};
 
 use super::{
     Action, Client, ExchangeId,
-    exchange::{Exchange, ExchangeState, PostKind, Purpose},
+    exchange::{Exchange, ExchangeState, PostKind, Purpose, error_of},
     machine::Transport,
-    refusal::{MOST_CHALLENGED, error_of, refused},
+    refusal::{MOST_CHALLENGED, refused},
 };
 use crate::{
     codec::{Frame, SseDecoder},

@@ -8,7 +8,10 @@ use alloc::{
 };
 use core::time::Duration;
 
-use super::{Client, exchange::PostRequest, refusal::error_of};
+use super::{
+    Client,
+    exchange::{PostRequest, error_of},
+};
 use crate::{
     codec::Frame,
     connection::Event,

@@ -9,7 +9,7 @@ use http::{StatusCode, header, response::Parts};
 
 use super::{
     Client, ExchangeId,
-    exchange::{Exchange, PostKind, PostRequest, Purpose, Rejection, ResumeInfo},
+    exchange::{Exchange, PostKind, PostRequest, Purpose, Rejection, ResumeInfo, error_of},
     machine::{SendGate, Transport},
     uri::{resolve, same_origin},
 };
@@ -18,7 +18,7 @@ use crate::{
     connection::{CloseReason, Event, Failure},
     http::names::single,
     protocol::{Era, ProtocolVersion},
-    wire::{ErrorObject, Message, RequestId, encode},
+    wire::{RequestId, encode},
 };
 
 impl Client {
@@ -166,12 +166,4 @@ fn retry_after(head: &Parts) -> Option<Duration> {
     let digits = value.to_str().ok()?.trim_matches([' ', '\t']);
     let is_number = !digits.is_empty() && digits.bytes().all(|byte| byte.is_ascii_digit());
     is_number.then(|| Duration::from_secs(digits.parse().unwrap_or(u64::MAX)))
-}
-
-/// Returns the JSON-RPC error in a body.
-pub(super) fn error_of(body: &[u8], depth: u32) -> Option<ErrorObject> {
-    match Message::parse(core::str::from_utf8(body).ok()?, depth) {
-        Ok(Message::Error { error, .. }) => Some(error),
-        _ => None,
-    }
 }
