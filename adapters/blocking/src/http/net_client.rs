@@ -28,13 +28,13 @@ impl NetClient {
         Self::default()
     }
 
-    /// Sets the proxy of new connections.
+    /// Sets the proxy. No connection is shared with clones of the client before.
     #[must_use]
     pub fn proxy(self, proxy: Proxy) -> Self {
         Self { client: self.client.proxy(proxy), ..self }
     }
 
-    /// Sets the configuration of TLS of new connections.
+    /// Sets the configuration of TLS. No connection is shared with clones of the client before.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(self, config: Arc<rustls::ClientConfig>) -> Self {

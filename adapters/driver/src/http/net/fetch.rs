@@ -42,13 +42,16 @@ impl<N: ConnectRuntime> FetchClient<N> {
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
         Arc::make_mut(&mut self.route).tls = config.into();
+        self.pool = Arc::default();
         self
     }
 
-    /// Sets the proxy of new connections.
+    /// Sets the proxy. No connection is shared with clones of the client before.
     #[must_use]
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         Arc::make_mut(&mut self.route).proxy = Some(proxy);
+        // A connection of another route must not get the credentials of this one.
+        self.pool = Arc::default();
         self
     }
 }

@@ -41,18 +41,21 @@ impl<N> Http1Client<N> {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 
-    /// Sets the proxy of new connections.
+    /// Sets the proxy. No connection is shared with clones of the client before.
     #[must_use]
     pub fn proxy(mut self, proxy: Proxy) -> Self {
         Arc::make_mut(&mut self.route).proxy = Some(proxy);
+        // A connection of another route must not get the credentials of this one.
+        self.pool = Arc::default();
         self
     }
 
-    /// Sets the configuration of TLS of new connections.
+    /// Sets the configuration of TLS. No connection is shared with clones of the client before.
     #[cfg(feature = "tls")]
     #[must_use]
     pub fn tls(mut self, config: Arc<rustls::ClientConfig>) -> Self {
         Arc::make_mut(&mut self.route).tls = config.into();
+        self.pool = Arc::default();
         self
     }
 }
@@ -197,5 +200,18 @@ impl Origin {
         } else {
             format!("{}:{}", self.host, self.port)
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn clients_of_other_routes_share_no_connections() {
+        let direct = Http1Client::<()>::new();
+        assert!(Arc::ptr_eq(&direct.pool, &direct.clone().pool));
+        let proxied = direct.clone().proxy(Proxy::new("http://proxy:1").expect("a proxy"));
+        assert!(!Arc::ptr_eq(&direct.pool, &proxied.pool), "its requests have the credentials for the proxy");
     }
 }

@@ -22,14 +22,16 @@ pub(super) enum Exemption {
 impl Exemption {
     fn parse(text: &str) -> Option<Self> {
         let text = text.trim().to_ascii_lowercase();
+        let is_beginning = |text: &str| text.bytes().all(|byte| byte.is_ascii_digit() || byte == b'.');
         Some(match (text.strip_prefix('*'), text.strip_suffix('*')) {
             _ if text.is_empty() => return None,
             (Some(""), _) => Self::All,
             (Some(suffix), _) => Self::Suffix(suffix.to_owned()),
             _ if text.starts_with('.') => Self::Suffix(text),
             (_, Some(prefix)) => Self::Prefix(prefix.to_owned()),
-            _ if text.ends_with('.') => Self::Prefix(text),
-            _ => Self::Host(bare(&text).to_owned()),
+            _ if text.ends_with('.') && is_beginning(&text) => Self::Prefix(text),
+            // The last dot of an absolute name.
+            _ => Self::Host(bare(text.strip_suffix('.').unwrap_or(&text)).to_owned()),
         })
     }
 
@@ -55,10 +57,16 @@ impl Proxy {
     /// for servers with and without TLS. The address may contain a name and a password, with percent-encoding. The
     /// hosts of `NO_PROXY` are [exempt](Self::exempt). `None` if no variable is set.
     ///
+    /// In a CGI program, `HTTP_PROXY` is the header `Proxy` of the client's request, so it is ignored if there is a
+    /// variable `REQUEST_METHOD`.
+    ///
     /// # Errors
     /// If there are proxies in the environment, but none of HTTP. The error does not contain their addresses.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        Self::from_variables(|name| env::var(name).ok())
+        let is_cgi = env::var_os("REQUEST_METHOD").is_some();
+        // A value that is no text is not taken for a missing one: the client would connect directly.
+        let text = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
+        Self::from_variables(|name| text(name).filter(|_| !(is_cgi && name == "HTTP_PROXY")))
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
@@ -167,6 +175,8 @@ mod tests {
         for host in exempt {
             assert!(proxy.is_exempt(host), "{host}");
         }
+        let absolute = Exemption::parse("Example.com.").expect("a host");
+        assert!(absolute.covers("example.com") && !absolute.covers("example.com.evil.example"));
         for host in ["a.example.com", "below.example", "under.example", "10.1.0.1", "[::2]", "proxy", "localhost"] {
             assert!(!proxy.is_exempt(host), "{host}");
         }
