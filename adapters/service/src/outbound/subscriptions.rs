@@ -3,7 +3,7 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, LazyLock, Mutex, Weak},
 };
 
 use mcp_proto::{
@@ -82,6 +82,12 @@ impl Subscriptions {
     #[must_use]
     pub fn new() -> Self {
         Self::default()
+    }
+
+    /// Returns the set that all sessions of servers share, since a server subscribes to nothing.
+    pub(crate) fn of_servers() -> Self {
+        static EMPTY: LazyLock<Subscriptions> = LazyLock::new(Subscriptions::new);
+        EMPTY.clone()
     }
 
     /// Returns the number of subscriptions, active or not.

@@ -69,7 +69,7 @@ impl Service {
         ServerSession::new(
             self.clone(),
             TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()),
-            Subscriptions::new(),
+            Subscriptions::of_servers(),
         )
     }
 
