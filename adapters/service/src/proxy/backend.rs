@@ -143,7 +143,8 @@ impl Backend {
             };
             let peer: Peer<ClientRole> = (*client).clone();
             let guard = Connected::begin(shared, peer.clone());
-            let ended = select_biased(shared.work(&peer), peer.closed()).await;
+            // A large future, which is moved several times on the way to the stack of a thread.
+            let ended = select_biased(Box::pin(shared.work(&peer)), peer.closed()).await;
             if let Err(reason) = ended {
                 guard.end(BackendFault::NotConnected(Some(reason.to_string())));
             }
@@ -269,7 +270,8 @@ impl Shared {
             self.set_level(peer);
         }
         let removed = self.wake.wait_for(|| lock(&self.link).is_removed.then_some(()));
-        let subscriptions = select_biased(self.keep_subscriptions(peer, is_modern), self.keep_lists(peer, is_modern));
+        let lists = Box::pin(self.keep_lists(peer, is_modern));
+        let subscriptions = select_biased(Box::pin(self.keep_subscriptions(peer, is_modern)), lists);
         let calls = select_biased(self.expire_calls(peer), self.confirm_ends(peer));
         let _ = select_biased(removed, select_biased(subscriptions, calls)).await;
     }

@@ -69,7 +69,7 @@ impl Shared {
         }
         // Before the lists are read, so that no change is missed.
         let first = self.listen(peer, &filter).await;
-        let _ = select_biased(self.read_lists(peer), self.follow_lists(peer, &filter, first)).await;
+        let _ = select_biased(Box::pin(self.read_lists(peer)), self.follow_lists(peer, &filter, first)).await;
     }
 
     /// Subscribes to changes of lists (2026-07-28).

@@ -128,7 +128,7 @@ impl Shared {
     /// others.
     pub(super) async fn keep_subscriptions(&self, peer: &Peer<ClientRole>, is_modern: bool) {
         if is_modern {
-            self.keep_listening(peer).await;
+            Box::pin(self.keep_listening(peer)).await;
         }
         let (mut requests, mut retry) = (FutureSet::new(), Retry::new());
         loop {
