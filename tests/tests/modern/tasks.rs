@@ -351,7 +351,7 @@ fn task_changes_reach_permitted_subscribers() {
 }
 
 /// The acknowledgement has the resources that the application accepts, and changes of others are not notified.
-// req: M-SUBS-008, M-SUBS-023
+// req: M-SUBS-008 M-SUBS-023
 #[test]
 fn resources_that_are_not_accepted_are_left_out() {
     let mut server = server();

@@ -101,7 +101,7 @@ fn without_b() -> Service {
     resources(Service::builder("back", "1.0.0").subscriptions().layer(refuse)).build().expect("a service")
 }
 
-// req: M-SUBS-008, M-SUBS-028
+// req: M-SUBS-008 M-SUBS-028
 #[test]
 fn the_acknowledgement_has_what_the_backend_accepts() {
     for has_tasks in [false, true] {
