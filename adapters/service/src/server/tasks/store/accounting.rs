@@ -95,24 +95,14 @@ impl Tasks {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
-
-    use mcp_proto::rpc::Timestamp;
-
     use super::{
-        super::{At, CallToolResult, TaskStatus, VERSION},
+        super::{
+            At, CallToolResult, TaskStatus, VERSION,
+            tests::{at, create},
+        },
         *,
     };
-    use crate::{TaskPolicy, inbound::in_flight::InFlight, server::tasks::shares::TaskHolder, util::random::Random};
-
-    fn at(seconds: u64) -> Timestamp {
-        Timestamp::after_zero(Duration::from_secs(seconds))
-    }
-
-    fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
-        let in_flight = InFlight::of_task("x".into(), None);
-        tasks.create(at(0), (None, vec![]), TaskHolder::Connection(1), &in_flight, size).expect("a task")
-    }
+    use crate::{TaskPolicy, util::random::Random};
 
     #[test]
     fn result_takes_the_room_of_older_results_despite_a_message() {

@@ -506,11 +506,11 @@ mod tests {
         }
     }
 
-    fn at(seconds: u64) -> Timestamp {
+    pub(super) fn at(seconds: u64) -> Timestamp {
         Timestamp::after_zero(Duration::from_secs(seconds))
     }
 
-    fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
+    pub(super) fn create(tasks: &Tasks, size: usize) -> Arc<Task> {
         let in_flight = InFlight::of_task("x".into(), None);
         tasks.create(at(0), (None, vec![]), TaskHolder::Connection(1), &in_flight, size).expect("a task")
     }
