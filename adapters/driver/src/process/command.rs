@@ -262,7 +262,10 @@ mod tests {
             .env_remove("OTHER")
             .current_dir("/srv");
         let std = command.to_std();
-        assert_eq!((std.get_program(), command.program()), (OsStr::new("program"), "program".to_owned()));
+        assert_eq!(command.program(), "program");
+        // On Windows the program is searched for here, and there is none.
+        #[cfg(unix)]
+        assert_eq!(std.get_program(), "program");
         assert_eq!(std.get_args().collect::<Vec<_>>(), ["a b", "$HOME", ""]);
         let env: Vec<_> = std.get_envs().filter_map(|(name, value)| Some((name, value?))).collect();
         assert_eq!(env, [(OsStr::new("NAME"), OsStr::new("value"))]);
