@@ -140,7 +140,9 @@ impl ConnectionIo {
                 return Err(error.into());
             }
         }
-        if interest.contains(PollFlags::IN) && fds.get(1).is_some_and(|fd| !fd.revents().is_empty()) {
+        // A socket that is only ready for output is not read: on Windows that would block.
+        let has_input = fds.get(1).is_some_and(|fd| !fd.revents().difference(PollFlags::OUT).is_empty());
+        if interest.contains(PollFlags::IN) && has_input {
             lock(&self.ends).fill(|chunk| socket::read_now(&self.socket, chunk));
         }
         Ok(())
@@ -268,5 +270,33 @@ impl hyper::rt::Write for Stream {
         parts: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
         self.0.send(parts)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{io::Write, net::TcpListener};
+
+    use mcp_driver::{http::Shutdown as ServerShutdown, os::wake::wake_pair};
+
+    use super::*;
+
+    #[test]
+    fn socket_ready_for_output_only_is_not_read() -> io::Result<()> {
+        let listener = TcpListener::bind("127.0.0.1:0")?;
+        let mut client = TcpStream::connect(listener.local_addr()?)?;
+        let (socket, _) = listener.accept()?;
+        let timeout = Duration::from_secs(20);
+        let io = ConnectionIo::new(socket, wake_pair()?, timeout, ServerShutdown::default().connection())?;
+
+        lock(&io.ends).interest = PollFlags::IN | PollFlags::OUT;
+        io.wait(None)?;
+        assert!(lock(&io.ends).is_quiet, "there was no read");
+
+        client.write_all(b"x")?;
+        lock(&io.ends).interest = PollFlags::IN;
+        io.wait(None)?;
+        assert_eq!(lock(&io.ends).unread, 0..1);
+        Ok(())
     }
 }
