@@ -212,6 +212,13 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
     #[cfg(unix)]
+    (
+        "replay::servers_that_write_before_they_read_are_drained",
+        replay::servers_that_write_before_they_read_are_drained,
+    ),
+    #[cfg(unix)]
+    ("replay::requests_that_the_server_does_not_send_differ", replay::requests_that_the_server_does_not_send_differ),
+    #[cfg(unix)]
     ("bridge::servers_that_do_not_end_are_ended", bridge::servers_that_do_not_end_are_ended),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
