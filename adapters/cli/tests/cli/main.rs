@@ -113,6 +113,8 @@ const TESTS: &[(&str, Test)] = &[
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
+    #[cfg(unix)]
+    ("names_of_servers_stay_in_their_line", names_of_servers_stay_in_their_line),
     ("proxy::proxy_of_the_environment_is_used", proxy::proxy_of_the_environment_is_used),
     #[cfg(unix)]
     ("sign_in::tokens_are_stored_refreshed_and_removed", sign_in::tokens_are_stored_refreshed_and_removed),
@@ -267,6 +269,19 @@ fn lists(mcp: &Mcp) {
 
 fn calls(mcp: &Mcp) {
     assert_eq!(mcp(&["call", "{}", "echo", "message=7", "times=2"]).1, "77\n");
+#[cfg(unix)]
+fn names_of_servers_stay_in_their_line() {
+    // It gives this answer to every request.
+    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"completions":{}},"serverInfo":{"name":"s","version":"1"},"tools":[{"name":"a\\u000a  b\\u001b[2J","description":"c\\u000d\\u202ed","inputSchema":{"type":"object"}}],"completion":{"values":["e\\u000af","\\u2066g"]}}}"#;
+    let server = format!("sed -un 's/.*\"id\":\\([0-9]*\\).*/{answer}/p'");
+    let (code, out, error) = mcp(&["--era", "legacy", "list", &server]);
+    assert_eq!((code, &*out), (0, "Tools\n  a\\n  b\\u001b[2J: c\\r\\u202ed\n"), "{error}");
+    let (code, out, error) = mcp(&["--era", "legacy", "complete", &server, "p", "x"]);
+    assert_eq!((code, &*out), (0, "e\\nf\n\\u2066g\n"), "{error}");
+    let (_, out, _) = mcp(&["--era", "legacy", "list", &server, "--json"]);
+    assert!(out.contains(r#""name":"a\n  b\u001b[2J""#), "{out}");
+}
+
     assert_eq!(mcp(&["call", "{}", "echo", r#"{"message": "x"}"#]).1, "x\n");
     let order = [
         "call",
