@@ -212,8 +212,6 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("replay::batches_and_other_requests_are_compared", replay::batches_and_other_requests_are_compared),
     #[cfg(unix)]
-    ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
-    #[cfg(unix)]
     (
         "replay::servers_that_write_before_they_read_are_drained",
         replay::servers_that_write_before_they_read_are_drained,
@@ -221,7 +219,11 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("replay::requests_that_the_server_does_not_send_differ", replay::requests_that_the_server_does_not_send_differ),
     #[cfg(unix)]
+    ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
+    #[cfg(unix)]
     ("bridge::servers_that_do_not_end_are_ended", bridge::servers_that_do_not_end_are_ended),
+    #[cfg(unix)]
+    ("bridge::bridges_over_http_end_with_their_server", bridge::bridges_over_http_end_with_their_server),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
     #[cfg(unix)]
@@ -267,8 +269,6 @@ fn lists(mcp: &Mcp) {
     assert!(out.starts_with('{') && out.contains(r#""uriTemplate":"shop://users/{id}""#), "{out}");
 }
 
-fn calls(mcp: &Mcp) {
-    assert_eq!(mcp(&["call", "{}", "echo", "message=7", "times=2"]).1, "77\n");
 #[cfg(unix)]
 fn names_of_servers_stay_in_their_line() {
     // It gives this answer to every request.
@@ -282,6 +282,8 @@ fn names_of_servers_stay_in_their_line() {
     assert!(out.contains(r#""name":"a\n  b\u001b[2J""#), "{out}");
 }
 
+fn calls(mcp: &Mcp) {
+    assert_eq!(mcp(&["call", "{}", "echo", "message=7", "times=2"]).1, "77\n");
     assert_eq!(mcp(&["call", "{}", "echo", r#"{"message": "x"}"#]).1, "x\n");
     let order = [
         "call",
