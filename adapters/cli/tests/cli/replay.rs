@@ -444,7 +444,8 @@ pub(crate) fn servers_that_write_before_they_read_are_drained() {
     let (folder, long) = (Folder::new("against-drain"), long_notification());
     // A server that still waits for its reader after a minute is ended.
     let writes = r#"(sleep 60; kill $$) > /dev/null 2>&1 & guard=$!
-        yes '{"jsonrpc":"2.0","method":"notifications/a"}' | head -n 100000; kill $guard;"#;
+        i=0; while [ $i -lt 100000 ]; do echo '{"jsonrpc":"2.0","method":"notifications/a"}'; i=$((i + 1)); done
+        kill $guard;"#;
     let reads = format!("read b; read c; read d; echo '{}';", &RESULT[1..]);
     let (code, out, error) = play_against(&folder, "2025-11-25", &[&long, CALL, RESULT], &format!("{writes} {reads}"));
     assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
