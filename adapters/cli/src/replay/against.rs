@@ -95,7 +95,8 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
                 // The player responds to pings by itself.
                 Ok(Message::Request { id, method, .. }) if method == "ping" => drop(record.pings.insert(id)),
                 Ok(Message::Request { id, method, .. }) => {
-                    if !player.wait_for_question(&id, &method)? {
+                    let has_arrived = player.wait_for_question(&id, &method)?;
+                    if !has_arrived {
                         let recorded = format!("the request {method}");
                         let difference = Difference { path: String::new(), recorded, received: "nothing".into() };
                         report(options.json, &id, &method, &[difference])?;
