@@ -15,8 +15,8 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
-/// Returns a whole text of a server as one line: line breaks, control characters, and those that change the direction of
-/// what follows, are escaped as in JSON. Other characters stay, also a backslash: only JSON output is exact.
+/// Returns a whole text of a server as one line: line breaks, control characters, and those that change the direction
+/// of what follows, are escaped as in JSON. Other characters stay, also a backslash: only JSON output is exact.
 pub(crate) fn escaped(text: &str) -> String {
     let mut line = String::with_capacity(text.len());
     for letter in text.chars() {

@@ -321,8 +321,8 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes some of the bytes that are there. `None` needs more of them. Chunks that break the coding, and one that is
-    /// too long to be read, cut the body off.
+    /// Decodes some of the bytes that are there. `None` needs more of them. Chunks that break the coding, and one that
+    /// is too long to be read, cut the body off.
     fn decode(&mut self) -> Option<Read> {
         match &mut self.coding {
             Coding::Length(0) => Some(Read::End),

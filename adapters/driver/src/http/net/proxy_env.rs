@@ -98,9 +98,9 @@ impl Proxy {
     }
 
     /// Sets the hosts that clients reach without the proxy, separated by commas, as in the variable `NO_PROXY`:
-    /// `example.com` is this host and those below it, `.example.com` and `*.example.com` are only those below it, `10.0.`
-    /// and `10.0.*` are those that begin like this, and `*` is every host. Networks such as `10.0.0.0/8` and ports are not
-    /// supported: such an entry covers no host.
+    /// `example.com` is this host and those below it, `.example.com` and `*.example.com` are only those below it,
+    /// `10.0.` and `10.0.*` are those that begin like this, and `*` is every host. Networks such as `10.0.0.0/8` and
+    /// ports are not supported: such an entry covers no host.
     #[must_use]
     pub fn exempt(mut self, hosts: &str) -> Self {
         self.exemptions = hosts.split(',').filter_map(Exemption::parse).collect();
