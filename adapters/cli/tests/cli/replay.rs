@@ -474,9 +474,11 @@ pub(crate) fn batches_and_other_requests_are_compared() {
     let batch = [r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#];
     let answer = |result: &str| format!(r#"echo '[{{"jsonrpc":"2.0","id":1,"result":{result}}}]';"#);
     let play = |more: &[&str], sends: &str| play_against(&folder, "2025-03-26", more, sends);
-    let (code, out, error) = play(&batch, &answer("{}"));
+    // A response before its request is none.
+    let read = "read b; read c;";
+    let (code, out, error) = play(&batch, &format!("{read} {}", answer("{}")));
     assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
-    let (code, out, error) = play(&batch, &answer(r#"{"a":1}"#));
+    let (code, out, error) = play(&batch, &format!("{read} {}", answer(r#"{"a":1}"#)));
     assert!(code == 1 && out.contains("1 responses are the same, 1 differ"), "{code} {out} {error}");
     // Neither a recorded ping of the server nor a response that crossed its cancellation is waited for.
     let optional = [
@@ -491,7 +493,7 @@ pub(crate) fn batches_and_other_requests_are_compared() {
     // The server goes on only after the response to each of its requests.
     let ask = |method: &str| {
         let request = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"{method}"}}"#);
-        format!("read b; read c; echo '{request}'; read d; case $d in *'\"q\"'*) {} esac;", answer("{}"))
+        format!("{read} echo '{request}'; read d; case $d in *'\"q\"'*) {} esac;", answer("{}"))
     };
     let (code, out, error) = play(&batch, &ask("ping"));
     assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
