@@ -15,7 +15,7 @@ const [mcp, folder] = process.argv.slice(2);
 const OURS = { client: ['client'], server: ['server'], both: ['client', 'server'], checked: [], 'checked-ours': ['server'] };
 
 /** The largest share of the messages of a folder that may not be judged, such as messages that a server has refused. */
-const MOST_NOT_JUDGED = { client: 0.1, server: 0.1, both: 0.1, checked: 0.5, 'checked-ours': 0.5 };
+const MOST_NOT_JUDGED = { client: 0.3, server: 0.3, both: 0.3, checked: 0.5, 'checked-ours': 0.5 };
 
 const lines = (text) => text.split('\n').filter((line) => line !== '');
 const parsed = (text) => {
