@@ -3,7 +3,8 @@
 // A record is in one of the folders `client`, `server` and `both`, which say which side is ours. The other side is the peer
 // that the name of the file begins with. In `checked` and `checked-ours` the client is `mcp check`, which sends wrong messages on
 // purpose, so only the server is judged, a peer or ours. Prints the broken rules of each peer, and
-// `N records, N messages, N violations of ours, N of peers` last. The exit status is 1 if one is ours.
+// `N records, N messages, N violations of ours, N of peers` last. The exit status is 1 if one is ours, or if more messages are
+// not judged than is usual: a replay that judges nothing finds nothing.
 import assert from 'node:assert/strict';
 import { spawnSync } from 'node:child_process';
 import { readdirSync, readFileSync } from 'node:fs';
@@ -12,6 +13,9 @@ import { isDeepStrictEqual } from 'node:util';
 
 const [mcp, folder] = process.argv.slice(2);
 const OURS = { client: ['client'], server: ['server'], both: ['client', 'server'], checked: [], 'checked-ours': ['server'] };
+
+/** The largest share of the messages of a folder that may not be judged, such as messages that a server has refused. */
+const MOST_NOT_JUDGED = { client: 0.3, server: 0.3, both: 0.3, checked: 0.5, 'checked-ours': 0.5 };
 
 const lines = (text) => text.split('\n').filter((line) => line !== '');
 const parsed = (text) => {
@@ -52,6 +56,7 @@ function replay(file) {
 const sums = { records: 0, messages: 0, ours: 0, peers: 0, byHand: 0, notJudged: 0 };
 const found = new Map();
 for (const [side, ours] of Object.entries(OURS)) {
+  let [messages, notJudged] = [0, 0];
   const files = readdirSync(join(folder, side)).filter((name) => name.endsWith('.jsonl')).sort();
   for (const name of files) {
     const file = join(folder, side, name);
@@ -59,8 +64,8 @@ for (const [side, ours] of Object.entries(OURS)) {
     const end = said.at(-1);
     assert.equal(end.kind, 'end', file);
     sums.records++;
-    sums.messages += Object.values(end.messages).reduce((sum, count) => sum + count, 0);
-    sums.notJudged += end.not_judged ?? 0;
+    messages += Object.values(end.messages).reduce((sum, count) => sum + count, 0);
+    notJudged += end.not_judged ?? 0;
     let events;
     for (const line of said) {
       for (const { by, rule, text, what } of line.kind === 'end' ? [] : line.broken ?? []) {
@@ -80,6 +85,11 @@ for (const [side, ours] of Object.entries(OURS)) {
       }
     }
   }
+  sums.messages += messages;
+  sums.notJudged += notJudged;
+  const isUsual = notJudged <= messages * MOST_NOT_JUDGED[side];
+  console.log(`${side}: ${notJudged} of ${messages} messages not judged${isUsual ? '' : ', which are TOO MANY'}`);
+  if (!isUsual) process.exitCode = 1;
 }
 
 for (const [key, places] of [...found].sort(([one], [other]) => (one < other ? -1 : 1))) {

@@ -77,9 +77,14 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
             }
         }
     })?;
-    if let Err(error) = block_on(backend.ready()) {
+    let finish = || {
+        // No connection begins after that.
         backend.remove();
+        let _ = runner.join();
         end(&clients);
+    };
+    if let Err(error) = block_on(backend.ready()) {
+        finish();
         return Err(Failed::connection(&error));
     }
     is_ready.store(true, Ordering::Release);
@@ -88,25 +93,19 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
             show::note(&format!("not offered: {refused}"));
         }
     }
-    match listener {
-        None => {
-            let served = mcp_blocking::serve_stdio(&service);
-            // No connection begins after that.
-            backend.remove();
-            let _ = runner.join();
-            end(&clients);
-            served.map_err(|error| Failed::connection(&error))?;
-        }
+    let (served, code) = match listener {
+        None => (mcp_blocking::serve_stdio(&service), ExitCode::SUCCESS),
         Some(listener) => {
             if !options.quiet {
                 show::note(&format!("listening at http://{}/mcp", listener.local_addr()));
             }
-            listener.serve(&service).map_err(|error| Failed::connection(&error))?;
-            // It was stopped because the server is gone.
-            return Ok(ExitCode::from(3));
+            // It is stopped when the server is gone.
+            (listener.serve(&service), ExitCode::from(3))
         }
-    }
-    Ok(ExitCode::SUCCESS)
+    };
+    finish();
+    served.map_err(|error| Failed::connection(&error))?;
+    Ok(code)
 }
 
 /// Ends the connection to the server, and waits until its program is gone: it may not end at the end of its input.

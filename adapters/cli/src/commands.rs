@@ -62,7 +62,7 @@ pub(crate) fn run(
             if options.json {
                 show::json(&result)?;
             } else {
-                result.completion.values.iter().try_for_each(|value| show::line(&show::printable(value)))?;
+                result.completion.values.iter().try_for_each(|value| show::name(value))?;
             }
         }
         Command::Subscribe { uris, count, .. } => {

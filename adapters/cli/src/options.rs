@@ -223,7 +223,7 @@ pub(crate) enum Command {
     /// Plays a record through the state machines of both sides, and prints each message with what it broke.
     ///
     /// The same record has the same output, byte for byte. Exit code 1: a rule of the specification was broken; with
-    /// --against, a response differs.
+    /// --against, a response or a request of the server differs.
     Replay {
         /// The record, as `mcp record` writes it.
         file: PathBuf,

@@ -10,7 +10,7 @@ use serde_json::Value;
 
 use crate::{
     error::Failed,
-    text::{is_break_or_direction, one_line},
+    text::{escaped, is_break_or_direction, one_line},
 };
 
 /// Prints a line.
@@ -74,7 +74,7 @@ pub(crate) fn content(blocks: &[ContentBlock]) -> Result<(), Failed> {
             ContentBlock::Text(text) => line(&for_stdout(&text.text))?,
             ContentBlock::Image(image) => line(&bytes(&image.mime_type, &image.data))?,
             ContentBlock::Audio(audio) => line(&bytes(&audio.mime_type, &audio.data))?,
-            ContentBlock::ResourceLink(link) => line(&for_stdout(&format!("{} {}", link.uri, link.name)))?,
+            ContentBlock::ResourceLink(link) => name(&format!("{} {}", link.uri, link.name))?,
             ContentBlock::Resource(resource) => contents(std::slice::from_ref(&resource.resource))?,
             other => json(other)?,
         }
@@ -123,11 +123,16 @@ pub(crate) fn progress(progress: &Progress<'_>) {
     };
 }
 
-/// Prints the name and the description of an item.
+/// Prints a name of a server, which cannot look like another line: see [`escaped`].
+pub(crate) fn name(text: &str) -> Result<(), Failed> {
+    line(&escaped(text))
+}
+
+/// Prints the name and the first line of the description of an item, [`escaped`].
 pub(crate) fn item(name: &str, description: Option<&str>) -> Result<(), Failed> {
     let description = description.unwrap_or_default().lines().next().unwrap_or_default();
-    let text = if description.is_empty() { name.to_owned() } else { format!("{name}: {description}") };
-    line(&for_stdout(&format!("  {text}")))
+    let separator = if description.is_empty() { "" } else { ": " };
+    line(&format!("  {}{separator}{}", escaped(name), escaped(description)))
 }
 
 /// Prints a value as JSON on several lines.

@@ -15,6 +15,24 @@ pub(crate) fn one_line(text: &str) -> String {
     line
 }
 
+/// Returns a whole text of a server as one line: line breaks, control characters, and those that change the direction
+/// of what follows, are escaped as in JSON. Other characters stay, also a backslash: only JSON output is exact.
+pub(crate) fn escaped(text: &str) -> String {
+    let mut line = String::with_capacity(text.len());
+    for letter in text.chars() {
+        match letter {
+            '\n' => line.push_str("\\n"),
+            '\r' => line.push_str("\\r"),
+            '\t' => line.push_str("\\t"),
+            letter if letter.is_control() || is_break_or_direction(letter) => {
+                line.push_str(&format!("\\u{:04x}", u32::from(letter)));
+            }
+            letter => line.push(letter),
+        }
+    }
+    line
+}
+
 /// Returns the first lines of a text of a server, at most `most`, each as it can be written to a terminal: control
 /// characters, and those that change the direction of what follows, are replaced, and tabs are four blanks.
 pub(crate) fn rows(text: &str, most: usize) -> Vec<String> {
@@ -63,6 +81,14 @@ mod tests {
     #[test]
     fn beginnings_end_between_characters() {
         assert_eq!((beginning("aä", 2), beginning("aä", 3), beginning("ä", 1)), ("a", "aä", ""));
+    }
+
+    #[test]
+    fn names_are_escaped_and_not_cut() {
+        let name = "a\nb\r\tc\u{2028}d\u{202e}e\u{1b}[2J\u{85}f\\";
+        assert_eq!(escaped(name), "a\\nb\\r\\tc\\u2028d\\u202ee\\u001b[2J\\u0085f\\");
+        let long = "ä".repeat(SHORT + 1);
+        assert_eq!(escaped(&long), long);
     }
 
     #[test]

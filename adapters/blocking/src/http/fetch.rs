@@ -139,7 +139,7 @@ mod tests {
         pin::Pin,
         task::{Context, Waker},
         thread,
-        time::Duration,
+        time::{Duration, Instant},
     };
 
     use super::*;
@@ -162,6 +162,7 @@ mod tests {
         assert!(client.slots.take().is_none());
         // Requests that are dropped are cancelled, and free their slots.
         let last = fetches.pop().expect("there are some");
+        let began = Instant::now();
         drop(fetches);
         listener.set_nonblocking(false).expect("it is open");
         let served = thread::spawn(move || {
@@ -172,6 +173,8 @@ mod tests {
             stream
         });
         assert_eq!(last.wait().expect("there is a slot").status(), 204);
+        // Their slots did not wait for the timeout of requests.
+        assert!(began.elapsed() < Duration::from_secs(9), "{:?}", began.elapsed());
         accepted.push(served.join().expect("no panic"));
         while *lock(&client.slots.used) > 0 {
             thread::yield_now();

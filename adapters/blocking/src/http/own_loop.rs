@@ -48,10 +48,7 @@ impl OwnLoop {
 
 #[cfg(test)]
 mod tests {
-    use std::{
-        future::{Future, pending},
-        time::Duration,
-    };
+    use std::{future::Future, time::Duration};
 
     use mcp_driver::run_in_task;
     use mcp_service::block_on;
@@ -98,16 +95,21 @@ mod tests {
             }
         }
         let (own, dropped) = (OwnLoop::default(), Arc::new(Watched::new(false)));
-        let guard = Dropped(dropped.clone());
+        // Its waker keeps the task, so only the cancellation drops the future.
+        let never = Arc::new(Watched::new(false));
+        let (guard, waits_for) = (Dropped(dropped.clone()), never.clone());
         let client_loop = own.get().expect("it is started");
         let waits = async move {
             let _guard = guard;
-            pending::<()>().await;
+            waits_for.wait_for(|happened| happened.then_some(())).await;
         };
         let mut request = Box::pin(run_in_task(&client_loop, waits));
         let cx = &mut std::task::Context::from_waker(std::task::Waker::noop());
         assert!(request.as_mut().poll(cx).is_pending());
+        // After this task, the other one has begun to wait.
+        assert_eq!(run(&own, async { 1 }), Some(1));
         drop(request);
         assert!(dropped.wait_until(LONG, |dropped| *dropped), "its future is dropped");
+        drop(never);
     }
 }

@@ -169,7 +169,7 @@ impl Address {
             match stream.read_some(deadline)? {
                 Read::Bytes(bytes) => buffer.extend_from_slice(&bytes),
                 Read::Silence => return Err(io::Error::new(io::ErrorKind::TimedOut, "no response in time")),
-                Read::End => {
+                Read::End | Read::Cut => {
                     written?;
                     return Err(io::Error::new(io::ErrorKind::UnexpectedEof, "the server closed the connection"));
                 }
@@ -321,7 +321,8 @@ struct Decoder {
 }
 
 impl Decoder {
-    /// Decodes some of the bytes that are there. `None` needs more of them.
+    /// Decodes some of the bytes that are there. `None` needs more of them. Chunks that break the coding, and one that
+    /// is too long to be read, cut the body off.
     fn decode(&mut self) -> Option<Read> {
         match &mut self.coding {
             Coding::Length(0) => Some(Read::End),
@@ -334,13 +335,15 @@ impl Decoder {
             Coding::Chunked => {
                 let line = &self.rest[..self.rest.len().min(MAX_CHUNK_LINE)];
                 let Some(end) = line.windows(2).position(|it| it == b"\r\n") else {
-                    return (line.len() == MAX_CHUNK_LINE).then_some(Read::End);
+                    return (line.len() == MAX_CHUNK_LINE).then_some(Read::Cut);
                 };
-                let size = str::from_utf8(&self.rest[..end]).ok()?.split(';').next()?.trim();
-                let Ok(size) = usize::from_str_radix(size, 16) else { return Some(Read::End) };
-                if size == 0 || size > MAX_BODY {
-                    return Some(Read::End);
-                }
+                let size = String::from_utf8_lossy(&self.rest[..end]);
+                let size = usize::from_str_radix(size.split(';').next().unwrap_or_default().trim(), 16);
+                let size = match size {
+                    Ok(0) => return Some(Read::End),
+                    Ok(size) if size <= MAX_BODY => size,
+                    _ => return Some(Read::Cut),
+                };
                 let whole = end + size + 4;
                 if self.rest.len() < whole {
                     return None;
@@ -365,7 +368,7 @@ impl Body for Incoming {
         let deadline = Instant::now() + timeout;
         loop {
             if self.read > MAX_BODY {
-                return Read::End;
+                return Read::Cut;
             }
             if let Some(read) = self.decoder.decode() {
                 return read;
@@ -376,7 +379,10 @@ impl Body for Incoming {
                     self.decoder.rest.extend_from_slice(&bytes);
                 }
                 Ok(Read::Silence) => return Read::Silence,
-                Ok(Read::End) | Err(_) => return Read::End,
+                // Nothing else marks the end of such a body.
+                Ok(Read::End) if matches!(self.decoder.coding, Coding::UntilEnd) => return Read::End,
+                // The end of TLS without an alert is an error as well.
+                Ok(Read::End | Read::Cut) | Err(_) => return Read::Cut,
             }
         }
     }
@@ -386,37 +392,69 @@ impl Body for Incoming {
 mod tests {
     use super::*;
 
-    /// Decodes a body that arrives in two pieces.
-    fn decoded(coding: Coding, body: &[u8], at: usize) -> (Vec<u8>, bool) {
+    /// Decodes a body that arrives in two pieces. Returns also its end, if it has one.
+    fn decoded(coding: Coding, body: &[u8], at: usize) -> (Vec<u8>, Option<Read>) {
         let mut decoder = Decoder { rest: Vec::new(), coding };
-        let (mut out, mut has_ended) = (Vec::new(), false);
+        let (mut out, mut end) = (Vec::new(), None);
         for piece in [&body[..at], &body[at..]] {
             decoder.rest.extend_from_slice(piece);
             while let Some(read) = decoder.decode() {
                 match read {
                     Read::Bytes(bytes) => out.extend(bytes),
-                    _ => {
-                        has_ended = true;
+                    other => {
+                        end = Some(other);
                         break;
                     }
                 }
             }
         }
-        (out, has_ended)
+        (out, end)
     }
 
     #[test]
     fn bodies_are_decoded_wherever_they_are_cut() {
         let chunks = b"3;a=b\r\nabc\r\nA\r\n0123456789\r\n0\r\n\r\n";
         for at in 0..chunks.len() {
-            assert_eq!(decoded(Coding::Chunked, chunks, at), (b"abc0123456789".to_vec(), true), "{at}");
+            assert_eq!(decoded(Coding::Chunked, chunks, at), (b"abc0123456789".to_vec(), Some(Read::End)), "{at}");
         }
         for at in 0..5 {
-            assert_eq!(decoded(Coding::Length(4), b"abcde", at), (b"abcd".to_vec(), true));
-            assert_eq!(decoded(Coding::UntilEnd, b"abcde", at), (b"abcde".to_vec(), false));
+            assert_eq!(decoded(Coding::Length(4), b"abcde", at), (b"abcd".to_vec(), Some(Read::End)));
+            assert_eq!(decoded(Coding::UntilEnd, b"abcde", at), (b"abcde".to_vec(), None));
         }
-        for wrong in [&b"x\r\n"[..], b"ffffffffffffffff\r\n", b"fffffff\r\n"] {
-            assert_eq!(decoded(Coding::Chunked, wrong, 1), (Vec::new(), true));
+        for wrong in [&b"x\r\n"[..], b"\xff\r\n", b"ffffffffffffffff\r\n", b"fffffff\r\n"] {
+            assert_eq!(decoded(Coding::Chunked, wrong, 1), (Vec::new(), Some(Read::Cut)));
+        }
+    }
+
+    #[test]
+    fn closed_connections_end_only_bodies_without_a_length() {
+        for (head, body, expected) in [
+            ("", "abc", Read::End),
+            ("Content-Length: 3\r\n", "abc", Read::End),
+            ("Content-Length: 4\r\n", "abc", Read::Cut),
+            ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n0\r\n\r\n", Read::End),
+            ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n", Read::Cut),
+            ("Transfer-Encoding: chunked\r\n", "3\r\nabc\r\n4\r\nab", Read::Cut),
+        ] {
+            let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("a port");
+            let url = format!("http://{}/", listener.local_addr().expect("an address"));
+            let served = std::thread::spawn(move || {
+                let (mut socket, _) = listener.accept().expect("a connection");
+                let _ = socket.read(&mut [0; 4096]).expect("a request");
+                write!(socket, "HTTP/1.1 200 OK\r\n{head}\r\n{body}").expect("it is written");
+            });
+            let mut address = Address::new(&url, Vec::new()).expect("an address");
+            let request = Request { method: "POST", ..Request::default() };
+            let mut response = address.exchange(&request, Duration::from_secs(20)).expect("a response");
+            let mut read = Vec::new();
+            let end = loop {
+                match response.body.read(Duration::from_secs(20)) {
+                    Read::Bytes(bytes) => read.extend(bytes),
+                    end => break end,
+                }
+            };
+            assert_eq!((&*read, end), (&b"abc"[..], expected), "{head}{body}");
+            served.join().expect("no panic");
         }
     }
 

@@ -13,6 +13,8 @@ pub(super) enum Read {
     Silence,
     /// The end.
     End,
+    /// The connection was closed before the end of the body, or the rest of the body cannot be read.
+    Cut,
 }
 
 /// A server that is a program.

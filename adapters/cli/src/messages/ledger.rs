@@ -2,6 +2,7 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
+    hash::{BuildHasher, RandomState},
     mem,
 };
 
@@ -17,6 +18,21 @@ const LISTEN: &str = "subscriptions/listen";
 
 /// The most bytes that are kept of a method, or of the name of a tool, prompt or resource.
 const MAX_NAME: usize = 256;
+
+/// An id or a token, by hashes of its value: many are known, also after the end of their requests, and the peers choose
+/// their lengths.
+type Key = [u64; 2];
+
+/// Computes keys, with secrets that no peer knows.
+#[derive(Debug, Default)]
+struct Keys([RandomState; 2]);
+
+impl Keys {
+    /// Returns the key of an id. It does not depend on the spelling.
+    fn of(&self, id: &RequestId) -> Key {
+        self.0.each_ref().map(|state| state.hash_one(id))
+    }
+}
 
 /// A request in flight.
 #[derive(Clone, Debug)]
@@ -34,7 +50,7 @@ pub(crate) struct Call {
     pub(crate) is_modern: bool,
     /// Whether its result may be a task (2025-11-25).
     pub(crate) may_be_task: bool,
-    token: Option<RequestId>,
+    token: Option<Key>,
     progress: Option<f64>,
 }
 
@@ -66,25 +82,27 @@ pub(crate) enum Fact {
 
 #[derive(Debug, Default)]
 struct Side {
-    calls: HashMap<RequestId, Call>,
-    used: HashSet<RequestId>,
+    /// Only these ids are kept as they are.
+    calls: HashMap<Key, (RequestId, Call)>,
+    used: HashSet<Key>,
     /// Cancelled requests, the oldest first. Some may have a response by now.
-    cancelled: VecDeque<RequestId>,
+    cancelled: VecDeque<Key>,
     /// Whether cancelled requests were removed to make room.
     has_removed: bool,
     /// By token.
-    tokens: HashMap<RequestId, RequestId>,
+    tokens: HashMap<Key, Key>,
     /// The requests whose results were tasks, by token: it stays valid as long as the task.
-    tasks: HashMap<RequestId, Call>,
+    tasks: HashMap<Key, Call>,
     /// The subscriptions that have their results: on standard streams, a server cancels each one after that.
-    ended_subscriptions: HashSet<RequestId>,
+    ended_subscriptions: HashSet<Key>,
     /// The ids in what is no message, and whether that was an array: the other side may respond to it.
-    invalid: HashMap<RequestId, bool>,
+    invalid: HashMap<Key, bool>,
 }
 
 /// The requests in flight of both sides.
 #[derive(Debug, Default)]
 pub(crate) struct Ledger {
+    keys: Keys,
     client: Side,
     server: Side,
 }
@@ -92,11 +110,6 @@ pub(crate) struct Ledger {
 /// Returns whether a request with this `_meta` is one of 2026-07-28.
 pub(crate) fn is_modern(meta: Option<&RawJson<'_>>) -> bool {
     member(meta, "io.modelcontextprotocol/protocolVersion").is_some()
-}
-
-/// Returns a member that is an id.
-fn id(value: Option<RawJson<'_>>) -> Option<RequestId> {
-    value.and_then(|value| value.decode().ok())
 }
 
 /// Returns the name of a tool or prompt, or the URI of a resource.
@@ -123,24 +136,25 @@ impl Ledger {
     pub(crate) fn take(&mut self, number: u64, at: u64, from: Origin, message: &Message<'_>) -> Fact {
         match message {
             Message::Request { id: request, method, params, meta } => {
-                let token = id(meta.as_ref().and_then(|meta| meta.member("progressToken")));
+                let token = self.key(meta.as_ref().and_then(|meta| meta.member("progressToken")));
+                let key = self.keys.of(request);
                 let side = self.side(from);
-                if side.calls.contains_key(request) {
+                if side.calls.contains_key(&key) {
                     return Fact::Duplicate;
                 }
                 if !side.make_room() {
                     return Fact::Other;
                 }
                 let mut shares_token = false;
-                if let Some(token) = &token {
-                    side.tasks.remove(token);
-                    let before = side.tokens.insert(token.clone(), request.clone());
+                if let Some(token) = token {
+                    side.tasks.remove(&token);
+                    let before = side.tokens.insert(token, key);
                     let other = before.and_then(|other| side.calls.get(&other));
-                    shares_token = other.is_some_and(|other| !other.cancelled && !other.is_lost);
+                    shares_token = other.is_some_and(|(_, other)| !other.cancelled && !other.is_lost);
                 }
-                let is_reused = side.used.contains(request);
+                let is_reused = side.used.contains(&key);
                 if side.used.len() < MAX_CALLS {
-                    side.used.insert(request.clone());
+                    side.used.insert(key);
                 }
                 let call = Call {
                     number,
@@ -154,35 +168,36 @@ impl Ledger {
                     token,
                     progress: None,
                 };
-                side.calls.insert(request.clone(), call);
+                side.calls.insert(key, (request.clone(), call));
                 Fact::Began { is_reused, shares_token }
             }
             Message::Response { id, .. } | Message::Error { id: Some(id), .. } => {
+                let key = self.keys.of(id);
                 let side = self.side(from.other());
-                match side.calls.remove(id) {
-                    Some(call) => {
-                        side.forget(id, &call);
+                match side.calls.remove(&key) {
+                    Some((_, call)) => {
+                        side.forget(key, &call);
                         if call.method == LISTEN && side.ended_subscriptions.len() < MAX_CALLS {
-                            side.ended_subscriptions.insert(id.clone());
+                            side.ended_subscriptions.insert(key);
                         }
                         if call.may_be_task && is_task(message) {
                             side.keep(&call);
                         }
                         Fact::Answered(call)
                     }
-                    None if side.invalid.contains_key(id) => {
-                        Fact::OfInvalid { is_array: side.invalid.remove(id).unwrap_or_default() }
+                    None if side.invalid.contains_key(&key) => {
+                        Fact::OfInvalid { is_array: side.invalid.remove(&key).unwrap_or_default() }
                     }
                     // It may be late, for a request that was removed.
-                    None if side.has_removed && side.was_used(id) => Fact::Other,
-                    None => Fact::Unknown { was_used: side.was_used(id) },
+                    None if side.has_removed && side.was_used(key) => Fact::Other,
+                    None => Fact::Unknown { was_used: side.was_used(key) },
                 }
             }
             Message::Error { id: None, .. } => Fact::Other,
             Message::Notification { method, params } => match &**method {
-                "notifications/cancelled" => self.cancel(from, id(member(params.as_ref(), "requestId"))),
+                "notifications/cancelled" => self.cancel(from, self.key(member(params.as_ref(), "requestId"))),
                 "notifications/progress" => {
-                    let token = id(member(params.as_ref(), "progressToken"));
+                    let token = self.key(member(params.as_ref(), "progressToken"));
                     let progress = member(params.as_ref(), "progress").and_then(|value| value.decode().ok());
                     self.progress(from, token, progress)
                 }
@@ -192,36 +207,43 @@ impl Ledger {
     }
 
     /// Takes the id of what is no message.
-    pub(crate) fn take_invalid(&mut self, from: Origin, id: RequestId, is_array: bool) {
+    pub(crate) fn take_invalid(&mut self, from: Origin, id: &RequestId, is_array: bool) {
+        let key = self.keys.of(id);
         let side = self.side(from);
         if side.invalid.len() < MAX_CALLS {
-            side.invalid.insert(id, is_array);
+            side.invalid.insert(key, is_array);
         }
     }
 
-    fn cancel(&mut self, from: Origin, id: Option<RequestId>) -> Fact {
+    /// Returns the key of a member that is an id.
+    fn key(&self, value: Option<RawJson<'_>>) -> Option<Key> {
+        let id: RequestId = value.and_then(|value| value.decode().ok())?;
+        Some(self.keys.of(&id))
+    }
+
+    fn cancel(&mut self, from: Origin, key: Option<Key>) -> Fact {
         // A server of 2026-07-28 ends a subscription of the client with it.
-        let Some(id) = id else { return Fact::Other };
-        if let Some(call) = self.side(from).cancel(&id) {
+        let Some(key) = key else { return Fact::Other };
+        if let Some(call) = self.side(from).cancel(key) {
             return Fact::Cancelled(call);
         }
         let other = self.side(from.other());
         if from == Origin::Server {
-            let is_subscription = other.calls.get(&id).is_some_and(|call| call.method == LISTEN);
-            if is_subscription && let Some(call) = other.cancel(&id) {
+            let is_subscription = other.calls.get(&key).is_some_and(|(_, call)| call.method == LISTEN);
+            if is_subscription && let Some(call) = other.cancel(key) {
                 return Fact::Cancelled(call);
             }
-            if other.ended_subscriptions.contains(&id) || other.ended_subscriptions.len() == MAX_CALLS {
+            if other.ended_subscriptions.contains(&key) || other.ended_subscriptions.len() == MAX_CALLS {
                 return Fact::CancelledUnknown { was_used: true };
             }
         }
-        Fact::CancelledUnknown { was_used: self.side(from).was_used(&id) }
+        Fact::CancelledUnknown { was_used: self.side(from).was_used(key) }
     }
 
-    fn progress(&mut self, from: Origin, token: Option<RequestId>, progress: Option<f64>) -> Fact {
+    fn progress(&mut self, from: Origin, token: Option<Key>, progress: Option<f64>) -> Fact {
         let side = self.side(from.other());
         let Some(token) = token else { return Fact::ProgressUnknown };
-        let request = side.tokens.get(&token).and_then(|id| side.calls.get_mut(id));
+        let request = side.tokens.get(&token).and_then(|key| side.calls.get_mut(key)).map(|(_, call)| call);
         let of_task = request.is_none();
         let call = request.or_else(|| side.tasks.get_mut(&token));
         let (Some(call), Some(progress)) = (call, progress) else {
@@ -235,15 +257,15 @@ impl Ledger {
 
     /// Takes it that the response to a request of the client may be there, and is not in the record.
     pub(crate) fn lose(&mut self, id: &RequestId) {
-        if let Some(call) = self.client.calls.get_mut(id) {
+        if let Some((_, call)) = self.client.calls.get_mut(&self.keys.of(id)) {
             call.is_lost = true;
         }
     }
 
     /// Returns the requests in flight, in their order.
     pub(crate) fn open(&self) -> Vec<(Origin, &RequestId, &Call)> {
-        let client = self.client.calls.iter().map(|(id, call)| (Origin::Client, id, call));
-        let server = self.server.calls.iter().map(|(id, call)| (Origin::Server, id, call));
+        let client = self.client.calls.values().map(|(id, call)| (Origin::Client, id, call));
+        let server = self.server.calls.values().map(|(id, call)| (Origin::Server, id, call));
         let mut all: Vec<_> = client.chain(server).collect();
         // Members of a batch have one number.
         all.sort_by(|one, other| {
@@ -264,15 +286,15 @@ impl Ledger {
 
 impl Side {
     /// Returns whether an id was used, or may have been: not all are known any more if there were too many.
-    fn was_used(&self, id: &RequestId) -> bool {
-        self.used.contains(id) || self.used.len() == MAX_CALLS
+    fn was_used(&self, key: Key) -> bool {
+        self.used.contains(&key) || self.used.len() == MAX_CALLS
     }
 
     /// Marks a request as cancelled. It stays until its response, or until the room is needed.
-    fn cancel(&mut self, id: &RequestId) -> Option<Call> {
-        let call = self.calls.get_mut(id)?;
+    fn cancel(&mut self, key: Key) -> Option<Call> {
+        let (_, call) = self.calls.get_mut(&key)?;
         if !mem::replace(&mut call.cancelled, true) {
-            self.cancelled.push_back(id.clone());
+            self.cancelled.push_back(key);
         }
         Some(call.clone())
     }
@@ -281,11 +303,11 @@ impl Side {
     fn make_room(&mut self) -> bool {
         // Most requests have their responses: their ids go first.
         while self.calls.len() == MAX_CALLS || self.cancelled.len() > MAX_CALLS {
-            let Some(id) = self.cancelled.pop_front() else { return false };
-            if self.calls.get(&id).is_some_and(|call| call.cancelled)
-                && let Some(call) = self.calls.remove(&id)
+            let Some(key) = self.cancelled.pop_front() else { return false };
+            if self.calls.get(&key).is_some_and(|(_, call)| call.cancelled)
+                && let Some((_, call)) = self.calls.remove(&key)
             {
-                self.forget(&id, &call);
+                self.forget(key, &call);
                 self.has_removed = true;
             }
         }
@@ -293,9 +315,9 @@ impl Side {
     }
 
     /// Forgets the token of a request, unless a later request has it.
-    fn forget(&mut self, id: &RequestId, call: &Call) {
+    fn forget(&mut self, key: Key, call: &Call) {
         if let Some(token) = &call.token
-            && self.tokens.get(token) == Some(id)
+            && self.tokens.get(token) == Some(&key)
         {
             self.tokens.remove(token);
         }
@@ -303,10 +325,10 @@ impl Side {
 
     /// Keeps the token of a request whose result is a task.
     fn keep(&mut self, call: &Call) {
-        if let Some(token) = &call.token
+        if let Some(token) = call.token
             && self.tasks.len() < MAX_CALLS
         {
-            self.tasks.insert(token.clone(), call.clone());
+            self.tasks.insert(token, call.clone());
         }
     }
 }
@@ -324,6 +346,36 @@ fn member<'a>(params: Option<&'a RawJson<'_>>, name: &str) -> Option<RawJson<'a>
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn ids_of_ended_requests_own_no_memory() {
+        // A value that can be copied owns none.
+        fn assert_copy<K: Copy>(_: impl IntoIterator<Item = K>) {}
+        let Side { calls, used, cancelled, tokens, tasks, ended_subscriptions, invalid, has_removed: _ } =
+            Side::default();
+        assert_copy(used);
+        assert_copy(cancelled);
+        assert_copy(tokens);
+        assert_copy(tasks.into_keys());
+        assert_copy(ended_subscriptions);
+        assert_copy(invalid);
+        assert_copy(calls.into_values().filter_map(|(_, call)| call.token));
+    }
+
+    #[test]
+    fn ids_are_paired_whatever_their_spelling_is() {
+        let mut ledger = Ledger::default();
+        let mut take = |from, text: &str| ledger.take(0, 0, from, &Message::parse(text, 8).expect("a message"));
+        let long = "a".repeat(1000);
+        for (one, other) in [("100", "1e2"), (r#""a""#, r#""\u0061""#), (&format!("{long:?}"), &format!("{long:?}"))] {
+            let fact = take(Origin::Client, &format!(r#"{{"jsonrpc":"2.0","id":{one},"method":"ping"}}"#));
+            assert!(matches!(fact, Fact::Began { is_reused: false, .. }), "{one}: {fact:?}");
+            let fact = take(Origin::Server, &format!(r#"{{"jsonrpc":"2.0","id":{other},"result":{{}}}}"#));
+            assert!(matches!(fact, Fact::Answered(_)), "{other}: {fact:?}");
+        }
+        let fact = take(Origin::Server, r#"{"jsonrpc":"2.0","id":"1e2","result":{}}"#);
+        assert!(matches!(fact, Fact::Unknown { was_used: false }), "{fact:?}");
+    }
 
     #[test]
     fn open_requests_of_one_batch_have_an_order() {

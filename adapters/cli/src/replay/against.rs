@@ -2,21 +2,18 @@
 
 use std::{
     collections::{HashMap, HashSet, VecDeque},
-    io::{self, Read, Write},
     path::Path,
-    process::{Child, ChildStdin, Command, ExitCode, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
-    thread,
+    process::{Command, ExitCode, Stdio},
     time::{Duration, Instant},
 };
 
-use mcp_proto::{
-    codec::LineDecoder,
-    wire::{Message, RequestId},
-};
+use mcp_proto::wire::{Message, RequestId};
 use serde_json::{Value, json};
 
-use super::roles::DEPTH;
+use super::{
+    live_server::{Event, LiveServer},
+    roles::DEPTH,
+};
 use crate::{
     error::Failed,
     messages::{Item, Line, Lines},
@@ -24,17 +21,12 @@ use crate::{
     show,
 };
 
-/// The most messages of the server that wait to be compared.
-const WAITING: usize = 1 << 16;
-
-/// The longest message of the server.
-const MAX_MESSAGE: usize = 16 << 20;
+/// The most bytes of messages of the server that wait until the record has reached them, and of responses to its
+/// requests that it does not read.
+const MAX_HELD: usize = 256 << 20;
 
 /// The most differences of one response that are shown.
 const SHOWN: usize = 10;
-
-/// How long a server may take to end after its input was closed.
-const END: Duration = Duration::from_secs(2);
 
 /// The record, and the server to compare with it.
 #[derive(Debug)]
@@ -52,38 +44,32 @@ pub(crate) struct AgainstOptions<'a> {
 
 /// A server that the record is played against.
 struct Player {
-    child: Child,
-    input: Option<ChildStdin>,
-    messages: Receiver<Vec<u8>>,
+    server: LiveServer,
     timeout: Duration,
-    /// Responses that have arrived, by id.
-    responses: HashMap<RequestId, Value>,
-    /// Requests of the server that the record has not had yet: method and id.
+    /// Lines that are written after the current one.
+    queue: VecDeque<Vec<u8>>,
+    is_writing: bool,
+    /// Whether the output of the server has ended.
+    has_ended: bool,
+    /// The requests of the client whose responses the record has not reached.
+    awaited: HashSet<RequestId>,
+    /// Responses that have arrived, by id, with their sizes.
+    responses: HashMap<RequestId, (Value, usize)>,
+    /// Requests of the server that the record has not reached: method and id.
     questions: VecDeque<(String, RequestId)>,
     /// The ids of its requests, by their ids in the record.
     asked: HashMap<RequestId, RequestId>,
+    /// The ids, in the record, of requests that the server has not sent.
+    missing: HashSet<RequestId>,
     /// How many requests of each method the record has that have not arrived yet.
     expected: HashMap<String, u64>,
     /// Requests that the record does not have.
     unexpected: Vec<(RequestId, String)>,
+    /// The bytes of the queue, of responses and of requests that the record does not have.
+    held: usize,
 }
 
-impl Drop for Player {
-    fn drop(&mut self) {
-        self.input = None;
-        let deadline = Instant::now() + END;
-        while Instant::now() < deadline {
-            match self.child.try_wait() {
-                Ok(None) => thread::sleep(Duration::from_millis(5)),
-                _ => return,
-            }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
-    }
-}
-
-/// Plays a record against a server. The exit code is 1 if a response differs.
+/// Plays a record against a server. The exit code is 1 if a response differs, or the requests of the server do.
 pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, Failed> {
     let mut lines = Lines::new(Reader::open(options.record)?)?;
     if lines.reader().header().masked && !options.quiet {
@@ -98,7 +84,9 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
         if line.from == Origin::Client {
             texts.iter().for_each(|text| record.take(text));
             if let Some(bytes) = player.with_ids(&line.bytes, &record.pings) {
-                player.send(&bytes)?;
+                // The response may arrive before all of it is written.
+                texts.iter().filter_map(|text| request_id(text)).for_each(|id| player.await_response(id));
+                player.send(bytes)?;
             }
             continue;
         }
@@ -106,12 +94,21 @@ pub(crate) fn replay_against(options: &AgainstOptions<'_>) -> Result<ExitCode, F
             match Message::parse(text, DEPTH) {
                 // The player responds to pings by itself.
                 Ok(Message::Request { id, method, .. }) if method == "ping" => drop(record.pings.insert(id)),
-                Ok(Message::Request { id, method, .. }) => player.wait_for_question(&id, &method)?,
+                Ok(Message::Request { id, method, .. }) => {
+                    let has_arrived = player.wait_for_question(&id, &method)?;
+                    if !has_arrived {
+                        let recorded = format!("the request {method}");
+                        let difference = Difference { path: String::new(), recorded, received: "nothing".into() };
+                        report(options.json, &id, &method, &[difference])?;
+                        different += 1;
+                    }
+                }
                 Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. }) => {
                     // A response to nothing is compared with nothing, and so is one that crossed a cancellation: the
                     // server need not send it.
                     let Some(method) = record.methods.remove(&id) else { continue };
                     if record.cancelled.remove(&id) {
+                        player.skip_response(&id);
                         continue;
                     }
                     let recorded: Value = serde_json::from_str(text)?;
@@ -190,6 +187,14 @@ fn recorded_questions(record: &Path) -> Result<HashMap<String, u64>, Failed> {
     Ok(questions)
 }
 
+/// Returns the id of a request.
+fn request_id(text: &str) -> Option<RequestId> {
+    match Message::parse(text, DEPTH) {
+        Ok(Message::Request { id, .. }) => Some(id),
+        _ => None,
+    }
+}
+
 impl Player {
     fn start(options: &AgainstOptions<'_>, expected: HashMap<String, u64>) -> Result<Self, Failed> {
         let words = shell_words::split(options.command)
@@ -198,42 +203,76 @@ impl Player {
             return Err(Failed::usage("the command of --against is empty"));
         };
         let stderr = if options.quiet { Stdio::null() } else { Stdio::inherit() };
-        let mut child = Command::new(program)
-            .args(arguments)
-            .envs(options.variables.iter().copied())
-            .stdin(Stdio::piped())
-            .stdout(Stdio::piped())
-            .stderr(stderr)
-            .spawn()
-            .map_err(|error| Failed::start(program, &error))?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
-        let (sender, messages) = mpsc::sync_channel(WAITING);
-        if let Some(output) = output {
-            thread::Builder::new().name("server".into()).spawn(move || read(output, &sender))?;
-        }
-        let (responses, questions, asked) = (HashMap::new(), VecDeque::new(), HashMap::new());
-        let (timeout, unexpected) = (options.timeout, Vec::new());
-        Ok(Self { child, input, messages, timeout, responses, questions, asked, expected, unexpected })
+        let mut command = Command::new(program);
+        command.args(arguments).envs(options.variables.iter().copied()).stderr(stderr);
+        let server = LiveServer::start(&mut command).map_err(|error| Failed::start(program, &error))?;
+        Ok(Self {
+            server,
+            timeout: options.timeout,
+            queue: VecDeque::new(),
+            is_writing: false,
+            has_ended: false,
+            awaited: HashSet::new(),
+            responses: HashMap::new(),
+            questions: VecDeque::new(),
+            asked: HashMap::new(),
+            missing: HashSet::new(),
+            expected,
+            unexpected: Vec::new(),
+            held: 0,
+        })
     }
 
-    fn send(&mut self, line: &[u8]) -> Result<(), Failed> {
-        let Some(input) = &mut self.input else { return Ok(()) };
-        let line = [line, b"\n"].concat();
-        input
-            .write_all(&line)
-            .and_then(|()| input.flush())
-            .map_err(|error| Failed::ended(format!("the server does not read any more: {error}")))
+    /// Writes a line to the server, and takes what the server writes until it has read the line.
+    fn send(&mut self, line: Vec<u8>) -> Result<(), Failed> {
+        self.queue(line)?;
+        let deadline = Instant::now() + self.timeout;
+        while self.is_writing {
+            if !self.take(deadline, "it has read all messages")? {
+                return Err(Failed::timeout("the server has not read a message in time"));
+            }
+        }
+        Ok(())
+    }
+
+    /// Writes a line to the server after those that are being written.
+    fn queue(&mut self, line: Vec<u8>) -> Result<(), Failed> {
+        self.hold(line.len())?;
+        self.queue.push_back(line);
+        self.write_next();
+        Ok(())
+    }
+
+    fn write_next(&mut self) {
+        if !self.is_writing
+            && let Some(line) = self.queue.pop_front()
+        {
+            self.held -= line.len();
+            self.server.write(line);
+            self.is_writing = true;
+        }
+    }
+
+    /// Counts bytes that are kept.
+    fn hold(&mut self, len: usize) -> Result<(), Failed> {
+        self.held += len;
+        if self.held > MAX_HELD {
+            let why = format!("more than {MAX_HELD} bytes of the server wait until the record has reached them");
+            return Err(Failed::ended(why));
+        }
+        Ok(())
     }
 
     /// Returns the line of the client: a response has the id of the server's request. `None` if it only responds to
-    /// pings.
+    /// pings, or to requests that the server has not sent.
     fn with_ids(&self, line: &[u8], pings: &HashSet<RequestId>) -> Option<Vec<u8>> {
         let Ok(mut value) = serde_json::from_slice::<Value>(line) else { return Some(line.to_vec()) };
         let id_of = |message: &Value| -> Option<RequestId> {
             let is_response = message.get("method").is_none() && message.is_object();
             serde_json::from_value(message.get("id").filter(|_| is_response)?.clone()).ok()
         };
-        let is_for_ping = |message: &Value| id_of(message).is_some_and(|id| pings.contains(&id));
+        let is_unasked = |id: &RequestId| pings.contains(id) || self.missing.contains(id);
+        let is_left_out = |message: &Value| id_of(message).is_some_and(|id| is_unasked(&id));
         let mut is_changed = false;
         let mut change = |message: &mut Value| {
             let actual = id_of(message).and_then(|id| self.asked.get(&id));
@@ -245,59 +284,66 @@ impl Player {
         match &mut value {
             Value::Array(batch) => {
                 let before = batch.len();
-                batch.retain(|message| !is_for_ping(message));
+                batch.retain(|message| !is_left_out(message));
                 if batch.is_empty() && before > 0 {
                     return None;
                 }
                 batch.iter_mut().for_each(&mut change);
                 is_changed |= batch.len() < before;
             }
-            message if is_for_ping(message) => return None,
+            message if is_left_out(message) => return None,
             message => change(message),
         }
         Some(if is_changed { value.to_string().into_bytes() } else { line.to_vec() })
     }
 
-    /// Takes one line of the server.
-    fn take(&mut self, deadline: Instant, wanted: &str) -> Result<(), Failed> {
-        let left = deadline.saturating_duration_since(Instant::now());
-        let line = self.messages.recv_timeout(left).map_err(|error| match error {
-            RecvTimeoutError::Timeout => Failed::timeout(format!("the server has not sent {wanted} in time")),
-            RecvTimeoutError::Disconnected => Failed::ended(format!("the server has ended before {wanted}")),
-        })?;
-        for text in texts(&line) {
-            self.take_message(&text)?;
+    /// Takes an event of the server. Returns whether there was one before the deadline. `wanted` is what the server has
+    /// to do before it ends.
+    fn take(&mut self, deadline: Instant, wanted: &str) -> Result<bool, Failed> {
+        if self.has_ended && !self.is_writing {
+            return Err(Failed::ended(format!("the server has ended before {wanted}")));
         }
-        Ok(())
+        match self.server.next_event(deadline) {
+            None => return Ok(false),
+            Some(Event::Line(line)) => {
+                for text in texts(&line) {
+                    self.take_message(&text)?;
+                }
+            }
+            Some(Event::Written(written)) => {
+                written.map_err(|error| Failed::ended(format!("the server does not read any more: {error}")))?;
+                self.is_writing = false;
+                self.write_next();
+            }
+            Some(Event::End) => self.has_ended = true,
+        }
+        Ok(true)
     }
 
     fn take_message(&mut self, text: &str) -> Result<(), Failed> {
         match Message::parse(text, DEPTH) {
-            Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. })
-                if self.responses.len() < WAITING =>
-            {
-                self.responses.insert(id, serde_json::from_str(text)?);
+            // The first response counts.
+            Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. }) if self.awaited.remove(&id) => {
+                self.hold(text.len())?;
+                self.responses.insert(id, (serde_json::from_str(text)?, text.len()));
             }
             Ok(Message::Request { id, method, .. }) if method == "ping" => {
                 let response = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.as_json());
-                self.send(response.as_bytes())?;
+                self.queue(response.into_bytes())?;
             }
-            Ok(Message::Request { id, method, .. }) if self.questions.len() < WAITING => {
-                match self.expected.get_mut(&*method) {
-                    Some(left) if *left > 0 => {
-                        *left -= 1;
-                        self.questions.push_back((method.into_owned(), id));
-                    }
-                    _ => {
-                        let id_text = id.as_json();
-                        let error = r#"{"code":-32601,"message":"the record has no such request"}"#;
-                        self.send(format!(r#"{{"jsonrpc":"2.0","id":{id_text},"error":{error}}}"#).as_bytes())?;
-                        if self.unexpected.len() < WAITING {
-                            self.unexpected.push((id, method.into_owned()));
-                        }
-                    }
+            Ok(Message::Request { id, method, .. }) => match self.expected.get_mut(&*method) {
+                Some(left) if *left > 0 => {
+                    *left -= 1;
+                    self.questions.push_back((method.into_owned(), id));
                 }
-            }
+                _ => {
+                    let id_text = id.as_json();
+                    let error = r#"{"code":-32601,"message":"the record has no such request"}"#;
+                    self.queue(format!(r#"{{"jsonrpc":"2.0","id":{id_text},"error":{error}}}"#).into_bytes())?;
+                    self.hold(text.len())?;
+                    self.unexpected.push((id, method.into_owned()));
+                }
+            },
             _ => {}
         }
         Ok(())
@@ -305,41 +351,52 @@ impl Player {
 
     fn wait_for_response(&mut self, id: &RequestId, method: &str) -> Result<Value, Failed> {
         let deadline = Instant::now() + self.timeout;
+        let wanted = format!("the response to {method} {}", id.as_json());
         loop {
-            if let Some(response) = self.responses.remove(id) {
+            if let Some((response, len)) = self.responses.remove(id) {
+                self.held -= len;
                 return Ok(response);
             }
-            self.take(deadline, &format!("the response to {method} {}", id.as_json()))?;
+            if !self.take(deadline, &wanted)? {
+                return Err(Failed::timeout(format!("the server has not sent {wanted} in time")));
+            }
         }
     }
 
-    fn wait_for_question(&mut self, recorded: &RequestId, method: &str) -> Result<(), Failed> {
+    /// Takes it that a response is awaited from now on.
+    fn await_response(&mut self, id: RequestId) {
+        // An id may be used again.
+        self.skip_response(&id);
+        self.awaited.insert(id);
+    }
+
+    /// Forgets the response to a request, which need not arrive.
+    fn skip_response(&mut self, id: &RequestId) {
+        self.awaited.remove(id);
+        if let Some((_, len)) = self.responses.remove(id) {
+            self.held -= len;
+        }
+    }
+
+    /// Waits for a request of the server. Returns whether it has arrived in time.
+    fn wait_for_question(&mut self, recorded: &RequestId, method: &str) -> Result<bool, Failed> {
         let deadline = Instant::now() + self.timeout;
+        let wanted = format!("the request {method}");
         loop {
             if let Some(at) = self.questions.iter().position(|(asked, _)| asked == method)
                 && let Some((_, actual)) = self.questions.remove(at)
             {
+                self.missing.remove(recorded);
                 self.asked.insert(recorded.clone(), actual);
-                return Ok(());
+                return Ok(true);
             }
-            self.take(deadline, &format!("the request {method}"))?;
-        }
-    }
-}
-
-fn read(mut output: impl Read, sender: &SyncSender<Vec<u8>>) {
-    let mut lines = LineDecoder::new(MAX_MESSAGE);
-    let mut chunk = vec![0; 64 * 1024];
-    loop {
-        match output.read(&mut chunk) {
-            Ok(0) => return,
-            Ok(len) => lines.feed(&chunk[..len]),
-            Err(error) if error.kind() == io::ErrorKind::Interrupted => continue,
-            Err(_) => return,
-        }
-        while let Some(frame) = lines.next_frame() {
-            if sender.send(frame.bytes().to_vec()).is_err() {
-                return;
+            if !self.take(deadline, &wanted)? {
+                // The record has no response to it any more.
+                if let Some(left) = self.expected.get_mut(method) {
+                    *left = left.saturating_sub(1);
+                }
+                self.missing.insert(recorded.clone());
+                return Ok(false);
             }
         }
     }

@@ -281,7 +281,7 @@ impl Judge {
         let Ok(value) = serde_json::from_str::<serde_json::Value>(text) else { return };
         let all = value.as_array().map_or(std::slice::from_ref(&value), Vec::as_slice);
         for id in all.iter().filter_map(|one| serde_json::from_value(one.get("id")?.clone()).ok()) {
-            self.ledger.take_invalid(from, id, value.is_array());
+            self.ledger.take_invalid(from, &id, value.is_array());
         }
     }
 

@@ -5,6 +5,7 @@ mod finding;
 mod headers;
 mod http;
 mod judge;
+mod live_server;
 mod player;
 mod report;
 mod roles;

@@ -184,8 +184,32 @@ pub(crate) fn servers_that_do_not_end_are_ended() {
     // The client leaves at once.
     bridge.args(["bridge", "--quiet", "--", "sh", "-c", &script]).stdin(Stdio::null()).stdout(Stdio::null());
     assert!(bridge.status().expect("it runs").success());
-    let process = fs::read_to_string(&file).expect("it was started");
     // The bridge has waited for its end.
+    assert!(!kill(&fs::read_to_string(&file).expect("it was started")), "the server still runs");
+}
+
+/// Kills a process. Returns whether there was one.
+#[cfg(unix)]
+fn kill(process: &str) -> bool {
     let status = Command::new("kill").args(["-9", process.trim()]).stderr(Stdio::null()).status();
-    assert!(!status.expect("it runs").success(), "the server still runs");
+    status.expect("it runs").success()
+}
+
+#[cfg(unix)]
+pub(crate) fn bridges_over_http_end_with_their_server() {
+    let folder = Folder::new("bridge-gone");
+    let file = folder.file("pid");
+    let path = file.display();
+    // The first shell stays after the server has ended, and no other one has a server.
+    let script =
+        format!("[ -e {path} ] && exit 1; trap '' TERM; echo $$ > {path}; {}; exec > /dev/null; sleep 600", target(""));
+    let mut command = Command::new(env!("CARGO_BIN_EXE_mcp"));
+    command.args(["bridge", "--listen", "127.0.0.1:0", "--shared", "--", "sh", "-c", &script]);
+    let (mut bridge, url) = start_listening(command);
+    assert_eq!(mcp(&["call", &url, "echo", "message=a"]).1, "a\n");
+    let process = fs::read_to_string(&file).expect("it was started");
+    let servers = Command::new("pgrep").args(["-P", process.trim()]).output().expect("it runs").stdout;
+    assert!(kill(&String::from_utf8(servers).expect("text")), "the server runs");
+    assert_eq!(bridge.wait().expect("it ends").code(), Some(3));
+    assert!(!kill(&process), "the first shell still runs");
 }

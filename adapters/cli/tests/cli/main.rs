@@ -113,6 +113,8 @@ const TESTS: &[(&str, Test)] = &[
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
     ("wrong_usage", wrong_usage),
+    #[cfg(unix)]
+    ("names_of_servers_stay_in_their_line", names_of_servers_stay_in_their_line),
     ("proxy::proxy_of_the_environment_is_used", proxy::proxy_of_the_environment_is_used),
     #[cfg(unix)]
     ("sign_in::tokens_are_stored_refreshed_and_removed", sign_in::tokens_are_stored_refreshed_and_removed),
@@ -210,9 +212,18 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("replay::batches_and_other_requests_are_compared", replay::batches_and_other_requests_are_compared),
     #[cfg(unix)]
+    (
+        "replay::servers_that_write_before_they_read_are_drained",
+        replay::servers_that_write_before_they_read_are_drained,
+    ),
+    #[cfg(unix)]
+    ("replay::requests_that_the_server_does_not_send_differ", replay::requests_that_the_server_does_not_send_differ),
+    #[cfg(unix)]
     ("check::unknown_revisions_are_failures", check::unknown_revisions_are_failures),
     #[cfg(unix)]
     ("bridge::servers_that_do_not_end_are_ended", bridge::servers_that_do_not_end_are_ended),
+    #[cfg(unix)]
+    ("bridge::bridges_over_http_end_with_their_server", bridge::bridges_over_http_end_with_their_server),
     #[cfg(unix)]
     ("check::broken_rules_are_shown", check::broken_rules_are_shown),
     #[cfg(unix)]
@@ -256,6 +267,19 @@ fn lists(mcp: &Mcp) {
     let (code, out, _) = mcp(&["list", "{}", "templates", "--json"]);
     assert_eq!((code, out.lines().count()), (0, 1));
     assert!(out.starts_with('{') && out.contains(r#""uriTemplate":"shop://users/{id}""#), "{out}");
+}
+
+#[cfg(unix)]
+fn names_of_servers_stay_in_their_line() {
+    // It gives this answer to every request.
+    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{},"completions":{}},"serverInfo":{"name":"s","version":"1"},"tools":[{"name":"a\\u000a  b\\u001b[2J","description":"c\\u000d\\u202ed","inputSchema":{"type":"object"}}],"completion":{"values":["e\\u000af","\\u2066g"]}}}"#;
+    let server = format!("sed -un 's/.*\"id\":\\([0-9]*\\).*/{answer}/p'");
+    let (code, out, error) = mcp(&["--era", "legacy", "list", &server]);
+    assert_eq!((code, &*out), (0, "Tools\n  a\\n  b\\u001b[2J: c\\r\\u202ed\n"), "{error}");
+    let (code, out, error) = mcp(&["--era", "legacy", "complete", &server, "p", "x"]);
+    assert_eq!((code, &*out), (0, "e\\nf\n\\u2066g\n"), "{error}");
+    let (_, out, _) = mcp(&["--era", "legacy", "list", &server, "--json"]);
+    assert!(out.contains(r#""name":"a\n  b\u001b[2J""#), "{out}");
 }
 
 fn calls(mcp: &Mcp) {

@@ -432,15 +432,53 @@ fn play_against(folder: &Folder, version: &str, more: &[&str], sends: &str) -> (
     mcp(&["replay", file.to_str().expect("UTF-8"), "--against", &server, "--timeout", "5"])
 }
 
+/// Returns a notification of the client that is longer than a pipe holds.
+#[cfg(unix)]
+fn long_notification() -> String {
+    let params = json!({"a": "a".repeat(100_000)});
+    format!(">{}", json!({"jsonrpc": "2.0", "method": "notifications/long", "params": params}))
+}
+
+#[cfg(unix)]
+pub(crate) fn servers_that_write_before_they_read_are_drained() {
+    let (folder, long) = (Folder::new("against-drain"), long_notification());
+    // A server that still waits for its reader after a minute is ended.
+    let writes = r#"(sleep 60; kill $$) > /dev/null 2>&1 & guard=$!
+        i=0; while [ $i -lt 100000 ]; do echo '{"jsonrpc":"2.0","method":"notifications/a"}'; i=$((i + 1)); done
+        kill $guard;"#;
+    let reads = format!("read b; read c; read d; echo '{}';", &RESULT[1..]);
+    let (code, out, error) = play_against(&folder, "2025-11-25", &[&long, CALL, RESULT], &format!("{writes} {reads}"));
+    assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
+    let (code, out, error) = play_against(&folder, "2025-11-25", &[&long], "exec sleep 60;");
+    assert!(code == 5 && error.contains("the server has not read a message in time"), "{code} {out} {error}");
+}
+
+#[cfg(unix)]
+pub(crate) fn requests_that_the_server_does_not_send_differ() {
+    let folder = Folder::new("against-missing");
+    let question = r#"<{"jsonrpc":"2.0","id":7,"method":"roots/list"}"#;
+    let answer = r#">{"jsonrpc":"2.0","id":7,"result":{"roots":[]}}"#;
+    // The rest of the input is shown.
+    let server = format!("read b; read c; echo '{}'; cat >&2;", &RESULT[1..]);
+    let (code, out, error) = play_against(&folder, "2025-11-25", &[CALL, question, answer, RESULT, CALL], &server);
+    let difference = "DIFFERS  roots/list 7\n         the response\n           recorded: the request roots/list\n           \
+                      received: nothing\n";
+    assert!(code == 1 && out.contains(difference), "{code} {out} {error}");
+    assert!(out.contains("2 responses are the same, 1 differ"), "{out}");
+    assert!(error.contains("tools/call") && !error.contains("roots"), "no response without its request: {error}");
+}
+
 #[cfg(unix)]
 pub(crate) fn batches_and_other_requests_are_compared() {
     let folder = Folder::new("against-batch");
     let batch = [r#">[{"jsonrpc":"2.0","id":1,"method":"ping"}]"#, r#"<[{"jsonrpc":"2.0","id":1,"result":{}}]"#];
     let answer = |result: &str| format!(r#"echo '[{{"jsonrpc":"2.0","id":1,"result":{result}}}]';"#);
     let play = |more: &[&str], sends: &str| play_against(&folder, "2025-03-26", more, sends);
-    let (code, out, error) = play(&batch, &answer("{}"));
+    // A response before its request is none.
+    let read = "read b; read c;";
+    let (code, out, error) = play(&batch, &format!("{read} {}", answer("{}")));
     assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");
-    let (code, out, error) = play(&batch, &answer(r#"{"a":1}"#));
+    let (code, out, error) = play(&batch, &format!("{read} {}", answer(r#"{"a":1}"#)));
     assert!(code == 1 && out.contains("1 responses are the same, 1 differ"), "{code} {out} {error}");
     // Neither a recorded ping of the server nor a response that crossed its cancellation is waited for.
     let optional = [
@@ -455,7 +493,7 @@ pub(crate) fn batches_and_other_requests_are_compared() {
     // The server goes on only after the response to each of its requests.
     let ask = |method: &str| {
         let request = format!(r#"{{"jsonrpc":"2.0","id":"q","method":"{method}"}}"#);
-        format!("read b; read c; echo '{request}'; read d; case $d in *'\"q\"'*) {} esac;", answer("{}"))
+        format!("{read} echo '{request}'; read d; case $d in *'\"q\"'*) {} esac;", answer("{}"))
     };
     let (code, out, error) = play(&batch, &ask("ping"));
     assert!(code == 0 && out.contains("2 responses are the same, 0 differ"), "{code} {out} {error}");

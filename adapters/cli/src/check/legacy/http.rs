@@ -230,9 +230,14 @@ fn stream(probe: &mut Probe) -> Result<Provoked, Outcome> {
     probe.read_response(response, probe.timeout.min(Duration::from_secs(5)), &|it| it.get("result").is_some())
 }
 
-fn stream_ends(probe: &mut Probe) -> Verdict {
-    let found = stream(probe)?;
+/// Fails unless a stream has ended, and was not cut.
+pub(in crate::check) fn ended(found: &Provoked) -> Verdict {
+    ensure(!found.is_cut, || "the stream is cut off, without the end of its body".into())?;
     ensure(found.has_ended, || "the stream is open after the response".into())
+}
+
+fn stream_ends(probe: &mut Probe) -> Verdict {
+    ended(&stream(probe)?)
 }
 
 fn priming(probe: &mut Probe) -> Verdict {

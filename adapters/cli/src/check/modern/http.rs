@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, modern},
-    legacy::http::{FOREIGN, accepted, needs_loopback, response_type},
+    legacy::http::{FOREIGN, accepted, ended, needs_loopback, response_type},
     outcome::{Outcome, Verdict, ensure, failed, not_applicable},
     probe::{MODERN, Probe, Provoked, Reply, modern_meta},
     wire::{Request, is_event_stream},
@@ -211,7 +211,7 @@ fn stream_ends(probe: &mut Probe) -> Verdict {
     if !found.header("content-type").is_some_and(is_event_stream) {
         return not_applicable("the server answers with JSON, not with a stream");
     }
-    ensure(found.has_ended, || "the stream is open after the response".into())
+    ended(&found)
 }
 
 fn get(probe: &mut Probe) -> Verdict {

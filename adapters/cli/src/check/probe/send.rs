@@ -95,6 +95,8 @@ pub(in crate::check) struct Provoked {
     pub(in crate::check) events: Vec<SseEvent>,
     /// Whether the body has ended, over HTTP.
     pub(in crate::check) has_ended: bool,
+    /// Whether the body was cut off before its end, over HTTP.
+    pub(in crate::check) is_cut: bool,
 }
 
 impl Provoked {
@@ -302,7 +304,7 @@ impl Probe {
             let line = match program.read_line(deadline.saturating_duration_since(Instant::now())) {
                 Read::Bytes(line) => line,
                 Read::Silence => return Ok(None),
-                Read::End => return failed("the server has ended"),
+                Read::End | Read::Cut => return failed("the server has ended"),
             };
             let text = String::from_utf8_lossy(&line).into_owned();
             let text = text.trim_end_matches('\r');
@@ -503,6 +505,10 @@ impl Probe {
                 Read::Silence => break,
                 Read::End => {
                     provoked.has_ended = true;
+                    break;
+                }
+                Read::Cut => {
+                    provoked.is_cut = true;
                     break;
                 }
             }

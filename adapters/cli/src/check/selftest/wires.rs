@@ -47,6 +47,8 @@ pub(super) struct Plain {
     pub(super) headers: Vec<(String, String)>,
     pub(super) body: String,
     pub(super) stays_open: bool,
+    /// Whether the connection is closed before the end of the body.
+    pub(super) is_cut: bool,
 }
 
 pub(super) struct Memory {
@@ -159,7 +161,7 @@ impl Web {
                 ("GET", Some((id, session))) => {
                     self.sessions.insert(id, session);
                     let headers = vec![("Content-Type".to_owned(), "text/event-stream".to_owned())];
-                    Plain { status: 200, headers, body: String::new(), stays_open: true }
+                    Plain { status: 200, headers, stays_open: true, ..Plain::default() }
                 }
                 _ => status(405),
             };
@@ -255,7 +257,7 @@ impl Web {
         let kind = if is_stream { "text/event-stream" } else { "application/json" };
         let headers = vec![("Content-Type".to_owned(), kind.to_owned())];
         let body = if is_stream { self.stream(&messages) } else { first.to_string() };
-        Plain { status, headers, body, stays_open: is_listen }
+        Plain { status, headers, body, stays_open: is_listen, is_cut: false }
     }
 
     fn stream(&mut self, messages: &[Value]) -> String {
@@ -291,8 +293,8 @@ impl Site for Web {
         if let Spoil::Http(spoil) = self.spoil {
             spoil(request, &mut plain);
         }
-        let Plain { status, headers, body, stays_open } = plain;
-        Ok(Response { status, headers, body: Box::new(Whole { body: Some(body), stays_open }) })
+        let Plain { status, headers, body, stays_open, is_cut } = plain;
+        Ok(Response { status, headers, body: Box::new(Whole { body: Some(body), stays_open, is_cut }) })
     }
 
     fn is_loopback(&self) -> bool {
@@ -303,6 +305,7 @@ impl Site for Web {
 struct Whole {
     body: Option<String>,
     stays_open: bool,
+    is_cut: bool,
 }
 
 impl Body for Whole {
@@ -310,6 +313,7 @@ impl Body for Whole {
         match self.body.take() {
             Some(body) if !body.is_empty() => Read::Bytes(body.into_bytes()),
             _ if self.stays_open => Read::Silence,
+            _ if self.is_cut => Read::Cut,
             _ => Read::End,
         }
     }

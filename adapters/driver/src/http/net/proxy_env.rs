@@ -2,7 +2,7 @@
 
 use std::env;
 
-use crate::{error::Error, http::net::proxy::Proxy};
+use crate::{error::Error, http::net::proxy::Proxy, os::command::is_same_variable};
 
 /// The variables that may name a proxy, by precedence.
 const PROXIES: [&str; 6] = ["ALL_PROXY", "all_proxy", "HTTPS_PROXY", "https_proxy", "HTTP_PROXY", "http_proxy"];
@@ -14,6 +14,7 @@ const EXEMPTIONS: [&str; 2] = ["NO_PROXY", "no_proxy"];
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Exemption {
     All,
+    /// A host, and those below it, as in curl and Go.
     Host(String),
     Prefix(String),
     Suffix(String),
@@ -39,7 +40,9 @@ impl Exemption {
     fn covers(&self, host: &str) -> bool {
         match self {
             Self::All => true,
-            Self::Host(name) => name == host,
+            Self::Host(name) => {
+                host.strip_suffix(&**name).is_some_and(|below| below.is_empty() || below.ends_with('.'))
+            }
             Self::Prefix(prefix) => host.starts_with(&**prefix),
             Self::Suffix(suffix) => host.ends_with(&**suffix),
         }
@@ -58,7 +61,7 @@ impl Proxy {
     /// hosts of `NO_PROXY` are [exempt](Self::exempt). `None` if no variable is set.
     ///
     /// In a CGI program, `HTTP_PROXY` is the header `Proxy` of the client's request, so it is ignored if there is a
-    /// variable `REQUEST_METHOD`.
+    /// variable `REQUEST_METHOD`. So is `http_proxy` on Windows, where it is the same variable.
     ///
     /// # Errors
     /// If there are proxies in the environment, but none of HTTP. The error does not contain their addresses.
@@ -66,7 +69,8 @@ impl Proxy {
         let is_cgi = env::var_os("REQUEST_METHOD").is_some();
         // A value that is no text is not taken for a missing one: the client would connect directly.
         let text = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        Self::from_variables(|name| text(name).filter(|_| !(is_cgi && name == "HTTP_PROXY")))
+        let is_header = |name: &str| is_cgi && is_same_variable(name.as_ref(), "HTTP_PROXY".as_ref());
+        Self::from_variables(|name| text(name).filter(|_| !is_header(name)))
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
@@ -94,8 +98,9 @@ impl Proxy {
     }
 
     /// Sets the hosts that clients reach without the proxy, separated by commas, as in the variable `NO_PROXY`:
-    /// `example.com` is this host, `.example.com` and `*.example.com` are the hosts below it, `10.0.` and `10.0.*` are
-    /// those that begin like this, and `*` is every host.
+    /// `example.com` is this host and those below it, `.example.com` and `*.example.com` are only those below it,
+    /// `10.0.` and `10.0.*` are those that begin like this, and `*` is every host. Networks such as `10.0.0.0/8` and
+    /// ports are not supported: such an entry covers no host.
     #[must_use]
     pub fn exempt(mut self, hosts: &str) -> Self {
         self.exemptions = hosts.split(',').filter_map(Exemption::parse).collect();
@@ -171,13 +176,22 @@ mod tests {
         let list = "Example.com, .below.example,*.under.example,10.0.,192.168.*,[::1],,";
         let proxy =
             proxy(&[("ALL_PROXY", "proxy"), ("NO_PROXY", ""), ("no_proxy", list)]).expect("a proxy").expect("a proxy");
-        let exempt = ["example.com", "a.below.example", "a.b.under.example", "10.0.0.1", "192.168.1.1", "[::1]", "::1"];
-        for host in exempt {
+        let names = ["example.com", "a.example.com", "a.b.example.com", "a.below.example", "a.b.under.example"];
+        for host in names.into_iter().chain(["10.0.0.1", "192.168.1.1", "[::1]", "::1"]) {
             assert!(proxy.is_exempt(host), "{host}");
         }
         let absolute = Exemption::parse("Example.com.").expect("a host");
         assert!(absolute.covers("example.com") && !absolute.covers("example.com.evil.example"));
-        for host in ["a.example.com", "below.example", "under.example", "10.1.0.1", "[::2]", "proxy", "localhost"] {
+        for host in [
+            "aexample.com",
+            "example.com.a",
+            "below.example",
+            "under.example",
+            "10.1.0.1",
+            "[::2]",
+            "proxy",
+            "localhost",
+        ] {
             assert!(!proxy.is_exempt(host), "{host}");
         }
         assert!(proxy.exempt("*").is_exempt("anything"));

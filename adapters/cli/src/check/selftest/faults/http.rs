@@ -168,6 +168,7 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     }),
     Fault::http("modern-stream-ends", |q, a| a.stays_open |= new(q, "server/discover")).at(Place::Stream),
+    Fault::http("modern-stream-ends", |q, a| a.is_cut |= new(q, "server/discover")).at(Place::Stream),
     Fault::http("modern-get", |q, a| {
         if q.method == "GET" {
             a.status = 200;
@@ -239,6 +240,7 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     }),
     Fault::http("stream-ends", |q, a| a.stays_open |= old(q, "ping")).at(Place::Stream),
+    Fault::http("stream-ends", |q, a| a.is_cut |= old(q, "ping")).at(Place::Stream),
     Fault::http("stream-priming", |q, a| {
         if old(q, "ping")
             && let Some((_, rest)) = a.body.split_once("\n\n")
