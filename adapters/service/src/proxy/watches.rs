@@ -56,7 +56,7 @@ pub(super) enum Change {
 pub(super) struct Changes {
     /// The resources that the next request names: all of them, or only new ones.
     pub(super) named: Vec<String>,
-    /// Those of them that no subscription covers yet.
+    /// The named resources that no subscription covers yet.
     pub(super) new: Vec<String>,
     /// Whether that request is needed.
     pub(super) is_request_needed: bool,

@@ -92,9 +92,9 @@ fn may_depend_on_resources(error: &CallError) -> bool {
 ///
 /// A request names all resources, except those that the backend has refused, or has not acknowledged in another
 /// request. While it is in flight, others name new resources only: with two that name a resource, its changes would be
-/// notified twice. A subscription ends after the one that replaces it has begun, so that no change is missed. If the new
-/// subscription does not begin, the former ones stay. Another attempt follows if they name resources without clients,
-/// or if the backend does not notify of resources any more that it has acknowledged before.
+/// notified twice. A subscription ends after the one that replaces it has begun, so that no change is missed. If the
+/// new subscription does not begin, the former ones stay. Another attempt follows if they name resources without
+/// clients, or if the backend does not notify of resources any more that it has acknowledged before.
 ///
 /// A server may refuse a whole request because of one resource. So the new resources of a refused request are requested
 /// without the others: those of each client, then each half of those that are refused again, down to single resources.
@@ -351,7 +351,8 @@ impl<'a> Listener<'a> {
     }
 }
 
-/// Returns whether there are changes for another request, while one that replaces the subscriptions is in flight or not.
+/// Returns whether there are changes for another request. While one that replaces the subscriptions is in flight, only
+/// those for new resources count.
 fn has_changes(shared: &Shared, is_replacing: bool) -> bool {
     let watches = lock(&shared.watches);
     if is_replacing { watches.has_new_changes() } else { watches.has_changes() }

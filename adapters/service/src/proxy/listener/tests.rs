@@ -356,7 +356,7 @@ fn requests_at_the_same_time_cover_no_resource_twice() {
 
 /// The pauses do not begin again because the server accepts an attempt that it ends at once.
 #[test]
-fn subscriptions_that_end_at_once_are_requested_in_growing_intervals() {
+fn subscriptions_that_end_at_once_have_growing_pauses() {
     let mut world = World::new();
     let client = world.client(V2025_11_25);
     world.subscribe(client, "a").expect("subscribed");
@@ -419,7 +419,7 @@ fn changes_of_other_clients_do_not_put_off_an_attempt() {
 
 /// The client requests it again by itself. What the server sends twice is no new subscription.
 #[test]
-fn clients_are_notified_when_a_subscription_is_acknowledged_again() {
+fn clients_are_notified_of_another_acknowledgement() {
     let mut world = World::new();
     let client = world.client(V2025_11_25);
     world.back.take_transcript();
