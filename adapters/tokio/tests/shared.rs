@@ -124,6 +124,14 @@ fn main() -> ExitCode {
     });
     trials.push(trial.with_ignored_flag(!is_there));
     let url = redis.as_ref().map(|redis| redis.url());
+    let trial = Trial::test("redis::a_stream_is_left_outside_of_a_runtime", move || {
+        let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
+        let test = ended::a_stream_is_left_outside_of_a_runtime(url.unwrap_or_default());
+        runtime.block_on(async { timeout(LONG, test).await.expect("it does not take that long") });
+        Ok(())
+    });
+    trials.push(trial.with_ignored_flag(!is_there));
+    let url = redis.as_ref().map(|redis| redis.url());
     let trial = Trial::test("redis::tasks_are_shared", move || {
         let runtime = Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         let test = tasks::tasks_are_shared(url.unwrap_or_default());

@@ -9,7 +9,7 @@ use std::{
 use mcp_proto::{
     connection::{Outcome, RequestOptions},
     rpc::CallId,
-    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams},
+    schema::{SubscriptionFilter, SubscriptionsAcknowledgedParams, keys},
     wire::RawJson,
 };
 
@@ -45,6 +45,8 @@ pub(crate) struct SubscriptionEntry {
     pub(crate) state: SubscriptionState,
     /// The number of its acknowledgements: a subscription that the server has ended is requested again.
     pub(crate) acknowledgements: u64,
+    /// The id of the latest request that was acknowledged, as JSON.
+    acknowledged: Option<String>,
 }
 
 /// The state of a subscription.
@@ -108,7 +110,7 @@ impl Subscriptions {
         let id = table.next;
         table.next += 1;
         let state = SubscriptionState::Detached;
-        table.entries.insert(id, SubscriptionEntry { filter, options, state, acknowledgements: 0 });
+        table.entries.insert(id, SubscriptionEntry { filter, options, state, acknowledgements: 0, acknowledged: None });
         id
     }
 
@@ -142,12 +144,16 @@ impl Subscriptions {
 
     /// Activates the subscription of a call, which the server has acknowledged. Returns whether there is one.
     pub(crate) fn acknowledged(&self, connection: u64, call: CallId, params: &RawJson<'_>) -> bool {
+        let request =
+            params.member("_meta").and_then(|meta| Some(meta.member(keys::SUBSCRIPTION_ID)?.get().to_owned()));
         let params = params.decode::<SubscriptionsAcknowledgedParams>();
         let agreed = params.map(|params| params.notifications).unwrap_or_default();
         let activate = |entry: &mut SubscriptionEntry| {
-            if let Some(listen_call) = entry.state.listen_call().cloned() {
+            // Only the first acknowledgement of a request counts, as in the core.
+            let is_repeated = matches!(entry.state, SubscriptionState::Active(..)) && entry.acknowledged == request;
+            if let Some(listen_call) = entry.state.listen_call().cloned().filter(|_| !is_repeated) {
                 entry.state = SubscriptionState::Active(listen_call, agreed);
-                entry.acknowledgements += 1;
+                (entry.acknowledged, entry.acknowledgements) = (request, entry.acknowledgements + 1);
             }
         };
         let is_found = self.find(connection, call, activate).is_some();

@@ -50,7 +50,7 @@ struct Lists {
 }
 
 /// Returns whether a server does not have the method of a request.
-fn is_unknown(error: &CallError) -> bool {
+pub(super) fn is_unknown(error: &CallError) -> bool {
     error.rpc().is_some_and(|error| error.code == ErrorCode::METHOD_NOT_FOUND)
 }
 

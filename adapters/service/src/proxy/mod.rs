@@ -40,8 +40,11 @@
 //! - **A subscription** of a client begins when that of the service at the backend has. A resource of whose changes the
 //!   backend does not notify is refused, or left out of the acknowledgement (2026-07-28). The service subscribes again
 //!   if the backend ends a subscription, or refuses it on a new connection, after pauses that grow up to
-//!   [`list_time`](ProxyLimits::list_time). Changes in between are not notified. When the last client ends its
-//!   subscription to a resource, or disconnects, the subscription at the backend ends.
+//!   [`list_time`](ProxyLimits::list_time). Changes in between are not notified, so the clients are notified of each
+//!   resource that is subscribed again: it may have changed. When the last client ends its subscription to a resource,
+//!   or disconnects, the subscription at the backend ends.
+//! - **A backend that refuses a request because of one resource** (2026-07-28) still notifies of the others: the
+//!   service requests them without it. It finds it by halves, and separately for each client.
 //!
 //! # What does not pass
 //!
@@ -110,6 +113,7 @@ mod calls;
 mod error;
 mod late_calls;
 mod limits;
+mod listener;
 mod listing;
 mod one_result;
 mod questions;

@@ -174,7 +174,8 @@ impl Shared {
         work.lists.is_empty() && work.reading.is_empty()
     }
 
-    fn resource_updated(&self, uri: &str) {
+    /// Notifies the clients that are subscribed to a resource.
+    pub(super) fn resource_updated(&self, uri: &str) {
         let is_wanted = lock(&self.watches).concerns(uri);
         if let Some(service) = self.service().filter(|_| is_wanted) {
             service.resource_updated(&self.prefix.uri(uri));

@@ -12,6 +12,8 @@ pub(super) struct Watches {
     changed: BTreeSet<String>,
     /// The resources without the subscription that the backend has accepted before. The proxy subscribes again.
     lost: BTreeSet<String>,
+    /// Whether one subscription to all resources has to be requested (2026-07-28).
+    is_renewal_due: bool,
     /// The number of resources in the share of each client.
     owned: BTreeMap<ClientKey, usize>,
 }
@@ -29,6 +31,8 @@ struct Watch {
     is_accepted: bool,
     /// The reason why the backend has refused the latest subscription.
     refused: Option<String>,
+    /// How often the backend has refused a request for this resource alone since it has accepted one (2026-07-28).
+    lone_refusals: u32,
 }
 
 /// The state of the subscription of the proxy at the backend.
@@ -45,6 +49,28 @@ pub(super) enum AtBackend {
 pub(super) enum Change {
     Subscribe(String),
     Unsubscribe(String),
+}
+
+/// The changes of the subscriptions at a backend without sessions (2026-07-28).
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Changes {
+    /// The resources that the next request names: all of them, or only new ones.
+    pub(super) named: Vec<String>,
+    /// The named resources that no subscription covers yet.
+    pub(super) new: Vec<String>,
+    /// Whether that request is needed.
+    pub(super) is_request_needed: bool,
+    /// The resources that are requested without others, because they were refused alone.
+    pub(super) apart: Vec<Part>,
+}
+
+/// Resources in the share of one client, which are requested without others.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Part {
+    pub(super) client: ClientKey,
+    /// Whether the backend has refused each of them alone before.
+    pub(super) is_suspect: bool,
+    pub(super) uris: Vec<String>,
 }
 
 /// The state of a subscription, for a client that waits for it.
@@ -93,7 +119,8 @@ impl Watches {
         }
         let (owner, at_backend) = (client.clone(), AtBackend::Nothing);
         let of_clients = BTreeMap::from([(client.clone(), 1)]);
-        let watch = Watch { holders: 1, of_clients, owner, at_backend, is_accepted: false, refused: None };
+        let (is_accepted, refused, lone_refusals) = (false, None, 0);
+        let watch = Watch { holders: 1, of_clients, owner, at_backend, is_accepted, refused, lone_refusals };
         self.all.insert(uri.to_owned(), watch);
         *self.owned.entry(client.clone()).or_default() += 1;
         self.changed.insert(uri.to_owned());
@@ -137,11 +164,10 @@ impl Watches {
 
     /// Returns whether a client is subscribed to a resource, or to a parent of its URI.
     pub(super) fn concerns(&self, uri: &str) -> bool {
-        let is_held = |wanted: &String| self.all.get(wanted).is_some_and(|watch| watch.holders > 0);
         let is_below = |wanted: &&String| {
             uri.strip_prefix(&***wanted).is_some_and(|rest| rest.starts_with('/') || wanted.ends_with('/'))
         };
-        self.all.get(uri).is_some_and(|watch| watch.holders > 0) || self.all.keys().filter(is_below).any(is_held)
+        self.is_held(uri) || self.all.keys().filter(is_below).any(|wanted| self.is_held(wanted))
     }
 
     pub(super) fn state(&self, uri: &str) -> Watched {
@@ -161,6 +187,7 @@ impl Watches {
             (watch.at_backend, watch.refused) = (AtBackend::Nothing, None);
         }
         self.lost.clear();
+        self.is_renewal_due = false;
         self.changed = self.all.keys().cloned().collect();
     }
 
@@ -179,13 +206,12 @@ impl Watches {
     }
 
     pub(super) fn has_changes(&self) -> bool {
-        !self.changed.is_empty()
+        self.is_renewal_due || !self.changed.is_empty()
     }
 
-    /// Records that the subscription to all resources has to be requested again.
-    pub(super) fn changed(&mut self) {
-        let first = self.all.keys().next().cloned();
-        self.changed.extend(first);
+    /// Records that one subscription to all resources has to be requested (2026-07-28).
+    pub(super) fn renew(&mut self) {
+        self.is_renewal_due = true;
     }
 
     /// Takes out the next change of a subscription in a session.
@@ -207,33 +233,86 @@ impl Watches {
         None
     }
 
-    /// Takes out the changes of a subscription to all resources together (2026-07-28). Returns the resources that it
-    /// has to name, with those that are new.
-    pub(super) fn take_changes(&mut self) -> (Vec<String>, Vec<String>) {
+    /// Returns whether there are changes besides a [renewal](Self::renew), or resources without clients.
+    pub(super) fn has_new_changes(&self) -> bool {
+        !self.changed.is_empty()
+    }
+
+    /// Takes out the changes of the subscriptions without a session (2026-07-28). Unless `may_renew`, a renewal and the
+    /// end of subscriptions without clients stay due, and the request names only new resources.
+    pub(super) fn take_changes(&mut self, may_renew: bool) -> Changes {
         self.changed.clear();
-        let (mut named, mut new) = (Vec::new(), Vec::new());
+        let is_renewal_due = std::mem::take(&mut self.is_renewal_due);
+        let (mut named, mut new, mut apart) = (Vec::new(), Vec::new(), Vec::new());
         for (uri, watch) in self.all.iter_mut().filter(|(_, watch)| watch.holders > 0 && watch.refused.is_none()) {
             match watch.at_backend {
                 AtBackend::Nothing => {
                     watch.at_backend = AtBackend::Changing;
-                    new.push(uri.clone());
-                    named.push(uri.clone());
+                    if watch.lone_refusals > 0 {
+                        apart.push(uri.clone());
+                    } else {
+                        new.push(uri.clone());
+                        named.push(uri.clone());
+                    }
                 }
                 AtBackend::Active => named.push(uri.clone()),
                 AtBackend::Changing => {}
             }
         }
-        (named, new)
+        let is_renewal_due = is_renewal_due || self.has_released();
+        if !may_renew {
+            self.is_renewal_due = is_renewal_due;
+            named.clone_from(&new);
+        }
+        let is_request_needed = is_renewal_due && may_renew || !new.is_empty();
+        Changes { named, new, is_request_needed, apart: self.by_client(apart) }
+    }
+
+    /// Groups resources by the client in whose share they count, and by whether the backend has refused them alone
+    /// before. Those that were refused least often are first.
+    pub(super) fn by_client(&self, uris: Vec<String>) -> Vec<Part> {
+        let mut parts = BTreeMap::<(&ClientKey, bool), Vec<(u32, String)>>::new();
+        for uri in uris {
+            let Some(watch) = self.all.get(&uri) else { continue };
+            parts.entry((&watch.owner, watch.lone_refusals > 0)).or_default().push((watch.lone_refusals, uri));
+        }
+        let part = |((client, is_suspect), mut uris): (_, Vec<_>)| {
+            uris.sort_unstable();
+            Part { client: ClientKey::clone(client), is_suspect, uris: uris.into_iter().map(|(_, uri)| uri).collect() }
+        };
+        parts.into_iter().map(part).collect()
+    }
+
+    /// Returns whether a client is subscribed to this resource.
+    pub(super) fn is_held(&self, uri: &str) -> bool {
+        self.all.get(uri).is_some_and(|watch| watch.holders > 0)
+    }
+
+    /// Returns those of these resources that have clients, and removes the others, which have no subscription.
+    pub(super) fn keep_held(&mut self, uris: Vec<String>) -> Vec<String> {
+        let (held, released): (Vec<_>, Vec<String>) = uris.into_iter().partition(|uri| self.is_held(uri));
+        released.iter().for_each(|uri| self.remove(uri));
+        held
+    }
+
+    /// Records that the backend has refused a request for this resource alone.
+    pub(super) fn refused_alone(&mut self, uri: &str, outcome: &Result<(), String>) {
+        if let Some(watch) = self.all.get_mut(uri) {
+            watch.lone_refusals = watch.lone_refusals.saturating_add(1);
+        }
+        self.subscribed(uri, outcome);
     }
 
     /// Records the outcome of a request to subscribe, or that the backend has ended a subscription. Without a
-    /// subscription that it has accepted before, the resource counts as [lost](Self::has_lost).
-    pub(super) fn subscribed(&mut self, uri: &str, outcome: &Result<(), String>) {
-        let Some(watch) = self.all.get_mut(uri) else { return };
+    /// subscription that it has accepted before, the resource counts as [lost](Self::has_lost). Returns whether the
+    /// backend has accepted it again, so that clients may have missed changes.
+    pub(super) fn subscribed(&mut self, uri: &str, outcome: &Result<(), String>) -> bool {
+        let Some(watch) = self.all.get_mut(uri) else { return false };
+        let has_gap = outcome.is_ok() && watch.is_accepted && watch.at_backend != AtBackend::Active;
         watch.at_backend = if outcome.is_ok() { AtBackend::Active } else { AtBackend::Nothing };
         match (outcome, watch.holders) {
             (Ok(()), holders) => {
-                (watch.is_accepted, watch.refused) = (true, None);
+                (watch.is_accepted, watch.refused, watch.lone_refusals) = (true, None, 0);
                 self.lost.remove(uri);
                 if holders == 0 {
                     self.changed.insert(uri.to_owned());
@@ -247,6 +326,7 @@ impl Watches {
                 }
             }
         }
+        has_gap
     }
 
     /// Records that the subscription at the backend has ended.
@@ -375,25 +455,89 @@ mod tests {
         assert!(watches.all.is_empty());
     }
 
+    /// Returns the resources of the next requests: those of one for all, the new ones of them, and those apart.
+    fn take(watches: &mut Watches) -> (Vec<String>, Vec<String>, Vec<String>) {
+        let changes = watches.take_changes(true);
+        (changes.named, changes.new, changes.apart.into_iter().flat_map(|part| part.uris).collect())
+    }
+
     #[test]
     fn released_resources_are_not_named_and_concern_no_client() {
         let (mut watches, client) = held();
         assert!(watches.hold("test://b", &client, 10));
-        assert_eq!(watches.take_changes(), (names(&[URI, "test://b"]), names(&[URI, "test://b"])));
-        assert_eq!(watches.take_changes(), (names(&[]), names(&[])), "both are in flight");
+        let both = || names(&[URI, "test://b"]);
+        assert_eq!(take(&mut watches), (both(), both(), vec![]));
+        assert_eq!(take(&mut watches), (vec![], vec![], vec![]), "both are in flight");
         watches.subscribed(URI, &Ok(()));
         watches.subscribed("test://b", &Ok(()));
-        assert_eq!(watches.take_changes(), (names(&[URI, "test://b"]), names(&[])));
+        assert_eq!(take(&mut watches), (both(), vec![], vec![]));
         assert!(watches.concerns(URI) && watches.concerns("test://a/b") && !watches.has_released());
         assert!(watches.release(URI, &client) && watches.has_released());
         assert!(!watches.concerns(URI) && !watches.concerns("test://a/b"));
-        assert_eq!(watches.take_changes(), (names(&["test://b"]), names(&[])));
+        assert_eq!(take(&mut watches), (names(&["test://b"]), vec![], vec![]));
         let active: Vec<_> = watches.active().map(|(uri, is_held)| (uri.as_str(), is_held)).collect();
         assert_eq!(active, [(URI, false), ("test://b", true)]);
         watches.unsubscribed(URI);
         assert!(!watches.has_released());
         assert_eq!(watches.owned, BTreeMap::from([(client, 1)]));
         assert_eq!(watches.all.keys().collect::<Vec<_>>(), ["test://b"]);
+    }
+
+    #[test]
+    fn resources_that_were_refused_alone_are_requested_apart() {
+        let (mut watches, client) = held();
+        let other = ClientKey::Connection(2);
+        for (uri, client) in [("test://b", &client), ("test://c", &other), ("test://d", &client)] {
+            assert!(watches.hold(uri, client, 10));
+        }
+        let (_, new, _) = take(&mut watches);
+        let of = |client: &ClientKey, is_suspect: bool, uris: &[&str]| Part {
+            client: client.clone(),
+            is_suspect,
+            uris: names(uris),
+        };
+        let all = [of(&client, false, &[URI, "test://b", "test://d"]), of(&other, false, &["test://c"])];
+        assert_eq!(watches.by_client(new.clone()), all);
+        new.iter().for_each(|uri| assert!(!watches.subscribed(uri, &Ok(())), "nothing was missed"));
+        watches.disconnected();
+        take(&mut watches);
+        watches.refused_alone(URI, &Err("no".into()));
+        assert!(watches.subscribed("test://b", &Ok(())) && watches.subscribed("test://c", &Ok(())));
+        watches.subscribed("test://d", &Err("no".into()));
+        watches.retry_lost();
+        let changes = watches.take_changes(true);
+        assert_eq!((changes.new, changes.is_request_needed), (names(&["test://d"]), true));
+        assert_eq!((changes.named.len(), changes.apart), (3, vec![of(&client, true, &[URI])]));
+        let parts = [of(&client, false, &["test://d"]), of(&client, true, &[URI])];
+        assert_eq!(watches.by_client(names(&[URI, "test://d"])), parts);
+        // Without a new one, no other request is needed.
+        watches.subscribed("test://d", &Ok(()));
+        watches.refused_alone(URI, &Err("no".into()));
+        watches.retry_lost();
+        assert!(!watches.take_changes(true).is_request_needed);
+        watches.renew();
+        assert!(watches.has_changes() && watches.take_changes(true).is_request_needed && !watches.has_changes());
+        // While another request for all is in flight, a request names new ones only, and the renewal waits.
+        assert!(watches.hold("test://e", &other, 10));
+        watches.renew();
+        let changes = watches.take_changes(false);
+        assert_eq!((&changes.named, changes.is_request_needed), (&names(&["test://e"]), true));
+        assert_eq!((changes.new, watches.has_new_changes(), watches.has_changes()), (changes.named, false, true));
+        assert!(!watches.take_changes(false).is_request_needed && watches.has_changes());
+        assert!(watches.take_changes(true).is_request_needed && !watches.has_changes());
+        // One that is accepted is like any other.
+        assert!(watches.subscribed(URI, &Ok(())));
+        watches.disconnected();
+        assert_eq!(take(&mut watches).0.len(), 5);
+        // Those that were refused least often are first.
+        for uri in [URI, URI, "test://d"] {
+            watches.refused_alone(uri, &Err("no".into()));
+        }
+        assert_eq!(watches.by_client(names(&[URI, "test://d"])), [of(&client, true, &["test://d", URI])]);
+        // A client that is gone needs no subscription.
+        assert!(!watches.release("test://c", &other));
+        assert_eq!(watches.keep_held(names(&[URI, "test://c"])), [URI]);
+        assert!(!watches.all.contains_key("test://c"));
     }
 
     #[test]

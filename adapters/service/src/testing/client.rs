@@ -45,7 +45,15 @@ pub struct TestClient {
     recorder: Mutex<Recorder>,
     /// Frames that the client and the server have sent and that the other side has not read yet.
     unread: [Mutex<VecDeque<Vec<u8>>>; 2],
+    /// Responds in place of the server.
+    #[cfg(test)]
+    stand_in: Mutex<Option<StandIn>>,
 }
+
+/// A function that gets the lines of the client, and returns those that the server would send. The server gets the
+/// lines for which it returns none.
+#[cfg(test)]
+pub(crate) type StandIn = Box<dyn FnMut(&str) -> Vec<String> + Send>;
 
 /// The configuration of a [`TestClient`].
 #[derive(Clone, Debug)]
@@ -109,6 +117,8 @@ impl Setup {
             principal: self.principal.map(Arc::new),
             recorder: Mutex::default(),
             unread: Default::default(),
+            #[cfg(test)]
+            stand_in: Mutex::default(),
         };
         client.settle();
         if !client.server().is_open() {
@@ -374,6 +384,10 @@ impl TestClient {
 
     fn deliver(&self, from: Side, line: &[u8]) {
         lock(&self.recorder).add(self.clock.elapsed(), from, String::from_utf8_lossy(line).into_owned());
+        #[cfg(test)]
+        if from == Side::Client && self.has_responded(line) {
+            return;
+        }
         match from {
             Side::Client => {
                 let who = self.principal.clone();
@@ -381,6 +395,20 @@ impl TestClient {
             }
             Side::Server => self.client.input(line, None),
         }
+    }
+
+    /// Sets the function that responds in place of the server.
+    #[cfg(test)]
+    pub(crate) fn respond_with(&self, stand_in: StandIn) {
+        *lock(&self.stand_in) = Some(stand_in);
+    }
+
+    #[cfg(test)]
+    fn has_responded(&self, line: &[u8]) -> bool {
+        let lines = lock(&self.stand_in).as_mut().map(|stand_in| stand_in(&String::from_utf8_lossy(line)));
+        let lines = lines.unwrap_or_default();
+        lines.iter().for_each(|line| self.deliver(Side::Server, line.as_bytes()));
+        !lines.is_empty()
     }
 
     /// Sends a line of the server on the stream of a request, as a session over Streamable HTTP does.

@@ -1,10 +1,16 @@
-//! Streams of a process that has ended, in Redis.
+//! Streams of a process that has ended, and streams that are left, in Redis.
 
+use std::{future::Future, task::Poll, time::Duration};
+
+use mcp_driver::{
+    Holder,
+    http::{EventStore, Retention, SessionRecord, SessionStore},
+};
 use mcp_proto::codec::SseDecoder;
 use mcp_tokio::http::{RedisStore, Store};
 use redis::{Client, aio::MultiplexedConnection, cmd};
 
-use crate::{Stream, at, nowhere, two};
+use crate::{LONG, Stream, at, nowhere, two};
 use serde_json::json;
 
 /// The prefix of the keys of these tests.
@@ -64,5 +70,27 @@ pub(super) async fn streams_of_an_ended_process_are_lost(url: String) {
         left = cmd("PTTL").arg(&entry).query_async(&mut keys).await.expect("it answers");
         assert!(left == -2 || left > 5_000, "it has expired, or is about to: {left}");
         tokio::task::yield_now().await;
+    }
+}
+
+/// A response may be dropped by a thread without a runtime.
+pub(super) async fn a_stream_is_left_outside_of_a_runtime(url: String) {
+    let mut keys = connect(&url).await;
+    let store = RedisStore::connect(&url).await.expect("Redis answers").prefix("left");
+    let record = SessionRecord::from([("client".to_owned(), "x".to_owned())]);
+    store.begin("id", &Holder::Unknown, record, LONG).await.expect("it begins");
+    let within = Retention { max_messages: 1, bytes: 1 << 20, time: LONG };
+    store.keep("id", 1, 1, b"message".to_vec(), within).await.expect("it is kept");
+    let mut following = Box::pin(store.follow("id", 1, 1, true));
+    let mut channels = async || -> Vec<String> {
+        cmd("PUBSUB").arg("CHANNELS").arg("*left*").query_async(&mut keys).await.expect("it answers")
+    };
+    while channels().await.is_empty() {
+        let polled = std::future::poll_fn(|cx| Poll::Ready(following.as_mut().poll(cx))).await;
+        assert!(polled.is_pending(), "nothing follows");
+    }
+    std::thread::spawn(move || drop(following)).join().expect("no panic");
+    while !channels().await.is_empty() {
+        tokio::time::sleep(Duration::from_millis(1)).await;
     }
 }

@@ -159,6 +159,8 @@ impl SessionState<ServerRole> {
         let tasks = self.app.tasks();
         let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &**connection, self.calls.number());
         connection.update(|conn, now| {
+            // A task that cannot be announced yet must not take the place of an older one.
+            has_room(conn).map_err(|_| UpgradeError::Busy)?;
             let task = self.create_task(conn, now, holder, in_flight)?;
             let announced = announce_task(conn, tasks, *key, &task);
             match announced {

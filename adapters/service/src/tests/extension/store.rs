@@ -487,29 +487,53 @@ fn narrow(service: &Service) -> Pair {
     })
 }
 
+/// Sends a request to the server, without moving lines.
+fn input_to_server(pair: &Pair, id: &str, method: &str, mut params: Value) {
+    params["_meta"] = json!({
+        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
+        "io.modelcontextprotocol/clientCapabilities": everything(),
+    });
+    pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+}
+
+/// Fills the outbox of the server with responses that the client does not read.
+fn fill_outbox(pair: &Pair) {
+    let connection = pair.server.connection();
+    for _ in 0..100 {
+        if !connection.read(|conn| conn.has_room()) {
+            break;
+        }
+        input_to_server(pair, "stuff", "tools/list", json!({}));
+    }
+    assert!(!connection.read(|conn| conn.has_room()));
+}
+
+#[test]
+fn a_task_that_waits_for_the_outbox_removes_no_other() {
+    let (open, gate) = Gate::new();
+    let policy = TaskPolicy { max_tasks_per_principal: 1, ..TaskPolicy::default() };
+    let service = kept(policy, &gate).build().expect("a good service");
+    let pair = narrow(&service);
+    let id = begin(&pair, "works");
+    open.send(()).expect("it waits");
+    until_status(&pair, &id, "completed");
+    fill_outbox(&pair);
+    input_to_server(&pair, "call", "tools/call", json!({"name": "works"}));
+    let params = json!({"requestId": "call"});
+    pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
+    pair.settle();
+    until_status(&pair, &id, "completed");
+    assert_eq!(service.tasks().usage().0, 1);
+}
+
 #[test]
 fn task_starts_when_the_outbox_has_room() {
     let (_open, gate) = Gate::new();
     let service = kept(TaskPolicy::default(), &gate).build().expect("a good service");
     let pair = narrow(&service);
     let id = begin(&pair, "works");
-    let connection = pair.server.connection();
-    let meta = json!({
-        "io.modelcontextprotocol/protocolVersion": "2026-07-28",
-        "io.modelcontextprotocol/clientCapabilities": everything(),
-    });
-    let send_for = |id: &str, method: &str, mut params: Value| {
-        params["_meta"] = meta.clone();
-        pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
-    };
-    // Fill the outbox with responses that the client does not read.
-    for _ in 0..100 {
-        if !connection.read(|conn| conn.has_room()) {
-            break;
-        }
-        send_for("stuff", "tools/list", json!({}));
-    }
-    assert!(!connection.read(|conn| conn.has_room()));
+    let send_for = |id: &str, method: &str, params: Value| input_to_server(&pair, id, method, params);
+    fill_outbox(&pair);
     send_for("call", "tools/call", json!({"name": "works"}));
     send_for("listen", "subscriptions/listen", json!({"notifications": {"taskIds": [id]}}));
     assert_eq!(service.tasks().usage().0, 1);

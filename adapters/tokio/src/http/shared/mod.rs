@@ -340,9 +340,10 @@ impl Follower {
 impl Drop for Follower {
     fn drop(&mut self) {
         let is_last = self.store.channels.leave(&self.key);
-        if let (true, Ok(runtime)) = (is_last, Handle::try_current()) {
+        if is_last {
             let (store, key) = (self.store.clone(), std::mem::take(&mut self.key));
-            runtime.spawn(async move {
+            // The response may be dropped by a thread without a runtime.
+            self.store.runtime.spawn(async move {
                 let mut connection = store.connection.clone();
                 let _ = connection.unsubscribe(&key).await;
                 // Another follower of the stream may have started in between.
