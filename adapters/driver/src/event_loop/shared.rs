@@ -77,6 +77,8 @@ pub(crate) struct JobState {
     pub(crate) unfinished: Vec<Unfinished>,
     /// The event loop waits for the last jobs to end.
     pub(crate) draining: bool,
+    /// A job has ended since the event loop has begun to wait, or has last checked whether it was the last one.
+    pub(crate) has_ended: bool,
     /// The event loop has ended and continues no jobs.
     pub(crate) closed: bool,
 }
@@ -89,9 +91,16 @@ pub(crate) struct Unfinished {
 }
 
 impl JobState {
-    /// Returns whether there is a job for the event loop to start or to continue.
-    pub(crate) fn has_next(&self) -> bool {
-        self.queue.has_next() || !self.unfinished.is_empty()
+    /// Returns whether the event loop has work: a job to start or to continue, or the end of a job to handle.
+    pub(crate) fn has_work(&self) -> bool {
+        self.queue.has_next() || !self.unfinished.is_empty() || !self.ended.is_empty() || self.has_ended
+    }
+
+    /// Frees the slot of a job that has ended. Returns whether the event loop waits for the last one.
+    pub(crate) fn free(&mut self, slot: JobSlot) -> bool {
+        self.queue.ended(slot);
+        self.has_ended |= self.draining;
+        self.draining
     }
 
     /// Hands a pending job to the event loop. Returns it if the event loop has ended: the caller drops it outside of
@@ -177,9 +186,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
             let mut jobs = lock(&self.jobs);
-            jobs.queue.ended(slot);
+            let is_awaited = jobs.free(slot);
             jobs.ended.extend(task);
-            task.is_some() || jobs.draining || jobs.queue.has_next()
+            task.is_some() || is_awaited || jobs.queue.has_next()
         };
         if matters {
             self.wake();
@@ -282,17 +291,17 @@ mod tests {
     use super::*;
 
     #[test]
-    fn unfinished_and_queued_jobs_are_next() {
+    fn unfinished_and_queued_jobs_are_work() {
         let job = || Job::future(Schedule::Concurrent, async {});
         let mut jobs = JobState::default();
-        assert!(!jobs.has_next());
+        assert!(!jobs.has_work());
         jobs.queue.push(job(), 0).map_err(drop).expect("there is room");
-        assert!(jobs.has_next(), "it waits");
+        assert!(jobs.has_work(), "it waits");
         let (started, slot) = jobs.queue.next().expect("it waits");
-        assert!(!jobs.has_next(), "it runs");
+        assert!(!jobs.has_work(), "it runs");
         let JobKind::Async(future) = started.into_kind() else { panic!("it is a future") };
         jobs.unfinished.push(Unfinished { future, slot, outlives: false });
-        assert!(jobs.has_next(), "it is to be continued");
-        assert_eq!((jobs.close().len(), jobs.has_next()), (1, false));
+        assert!(jobs.has_work(), "it is to be continued");
+        assert_eq!((jobs.close().len(), jobs.has_work()), (1, false));
     }
 }
