@@ -424,9 +424,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Queues jobs, in order, and calls `f` with the queue under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
-            let jobs = &mut lock(&self.shared.jobs).queue;
+            let mut jobs = lock(&self.shared.jobs);
             let refused: Vec<_> = new.into_iter().filter_map(|(job, cost)| jobs.push(job, cost).err()).collect();
-            (refused, f(jobs))
+            (refused, f(&mut jobs.queue))
         };
         // Dropping a refused job responds to its request.
         drop(refused);
@@ -437,8 +437,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     fn drop(&mut self) {
         self.end_handlers();
-        let unfinished = lock(&self.dispatcher.shared.jobs).close();
-        drop(unfinished);
+        let given_up = lock(&self.dispatcher.shared.jobs).close();
+        drop(given_up);
         // If the connection has not ended yet, the runtime dropped this task, because it has ended itself.
         self.dispatcher
             .shared

@@ -28,7 +28,9 @@ use crate::{
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobFuture, JobQueue, JobSlot, Waiters};
+use mcp_service::driver_api::{
+    ConnectionHandle, HandlerScope, Holder, Instant, Job, JobFuture, JobQueue, JobSlot, Waiters,
+};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.
@@ -79,7 +81,7 @@ pub(crate) struct JobState {
     pub(crate) draining: bool,
     /// A job has ended since the event loop has begun to wait, or has last checked whether it was the last one.
     pub(crate) has_ended: bool,
-    /// The event loop has ended and continues no jobs.
+    /// The event loop has ended, and starts and continues no jobs.
     pub(crate) closed: bool,
 }
 
@@ -115,12 +117,20 @@ impl JobState {
         None
     }
 
-    /// Records that the event loop has ended, and takes the jobs that were handed to it. The caller drops them outside
-    /// of any lock.
+    /// Records that the event loop has ended, and takes the jobs that wait or were handed to it: a job that stayed here
+    /// would keep the connection, to which it refers. The caller drops them outside of any lock.
     #[must_use = "dropping it responds to requests"]
-    pub(crate) fn close(&mut self) -> Vec<Unfinished> {
+    pub(crate) fn close(&mut self) -> (Vec<Unfinished>, Vec<Job>) {
         self.closed = true;
-        mem::take(&mut self.unfinished)
+        (mem::take(&mut self.unfinished), self.queue.drain())
+    }
+
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// The job, if there is no room for it, or the event loop has ended. The caller drops it outside of any lock.
+    pub(crate) fn push(&mut self, job: Job, cost: usize) -> Result<(), Job> {
+        if self.closed { Err(job) } else { self.queue.push(job, cost) }
     }
 }
 
@@ -286,7 +296,7 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
 
 #[cfg(test)]
 mod tests {
-    use mcp_service::driver_api::{Job, JobKind, Schedule};
+    use mcp_service::driver_api::{JobKind, Schedule};
 
     use super::*;
 
@@ -295,13 +305,16 @@ mod tests {
         let job = || Job::future(Schedule::Concurrent, async {});
         let mut jobs = JobState::default();
         assert!(!jobs.has_work());
-        jobs.queue.push(job(), 0).map_err(drop).expect("there is room");
+        jobs.push(job(), 0).map_err(drop).expect("there is room");
         assert!(jobs.has_work(), "it waits");
         let (started, slot) = jobs.queue.next().expect("it waits");
         assert!(!jobs.has_work(), "it runs");
         let JobKind::Async(future) = started.into_kind() else { panic!("it is a future") };
         jobs.unfinished.push(Unfinished { future, slot, outlives: false });
         assert!(jobs.has_work(), "it is to be continued");
-        assert_eq!((jobs.close().len(), jobs.has_work()), (1, false));
+        jobs.push(job(), 0).map_err(drop).expect("there is room");
+        let (unfinished, waiting) = jobs.close();
+        assert_eq!((unfinished.len(), waiting.len(), jobs.has_work()), (1, 1, false));
+        assert!(jobs.push(job(), 0).is_err());
     }
 }

@@ -421,3 +421,17 @@ fn a_response_in_one_piece_admits_the_next_request() {
     assert_eq!(run(), 1);
     assert!(second.poll(cx).is_ready());
 }
+
+/// The runtime ends while a request waits for a free thread. The job of a request refers to its session.
+#[test]
+fn an_event_loop_that_is_dropped_leaves_no_jobs() {
+    let service = Service::builder("x", "1").tool(Tool::new("function", || "x")).build().expect("a service");
+    let site = Site::with_options(&service, &DriverOptions { handlers: 1, ..DriverOptions::default() });
+    let responses = [1, 2].map(|id| site.call(id, "function"));
+    site.poll();
+    assert_eq!(lock(&site.tasks.0).functions.len(), 1, "the second one waits");
+    let session = Arc::downgrade(&responses[0].session);
+    let tasks = mem::take(&mut lock(&site.tasks.0).tasks);
+    drop((tasks, responses, site));
+    assert!(session.upgrade().is_none());
+}
