@@ -435,3 +435,67 @@ fn an_event_loop_that_is_dropped_leaves_no_jobs() {
     drop((tasks, responses, site));
     assert!(session.upgrade().is_none());
 }
+
+/// Runs a future on this thread. Fails if nothing wakes it in time.
+fn finish<T>(future: impl Future<Output = T>) -> T {
+    let (mut future, woken) = (pin!(future), Arc::<Count>::default());
+    let waker = Waker::from(woken.clone());
+    loop {
+        let before = woken.get();
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        assert!(woken.reaches(before + 1), "nothing wakes the task");
+    }
+}
+
+/// Some threads serve requests of one session, one runs functions, and one polls the event loop when that is woken.
+#[test]
+fn threads_lose_no_response_of_a_session() {
+    const CALLS: u32 = 300;
+    let service = Service::builder("x", "1").tool(Tool::new_async("async", async || "x"));
+    let service = service.tool(Tool::new("function", || "x")).tool(Tool::new("large", || "x".repeat(8 << 10)));
+    let mut endpoint = EndpointOptions::new(Policy::loopback());
+    // Most requests wait for room.
+    endpoint.limits.exchanges = 2;
+    let site = Site::with_endpoint(&service.build().expect("a service"), &DriverOptions::default(), endpoint);
+    let is_over = AtomicBool::new(false);
+    let call = |id: u32| {
+        let tool = ["async", "function", "large"][id as usize % 3];
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
+        let mut request = site.request(&call);
+        let handled = finish(site.server.handle(&mut request, None, || {}));
+        let (_, mut response) = handled.unwrap_or_else(|refused| panic!("{refused:?}"));
+        let mut body = Vec::new();
+        while let Some(data) = finish(poll_fn(|cx| response.poll_data(cx))) {
+            body.extend(data.expect("it is complete"));
+        }
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert!(body["id"] == id && body["result"]["isError"].is_null(), "{body}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let functions = mem::take(&mut lock(&site.tasks.0).functions);
+                functions.into_iter().for_each(|function| function());
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut seen = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let woken = site.wakes.get();
+                if mem::replace(&mut seen, woken) != woken {
+                    site.tasks.poll(&site.wakes);
+                }
+                thread::yield_now();
+            }
+        });
+        let call = &call;
+        let clients: Vec<_> =
+            (0..4).map(|client| scope.spawn(move || (0..CALLS).for_each(|n| call(client * CALLS + n)))).collect();
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join().is_ok()).collect();
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(ended, [true; 4]);
+    });
+}
