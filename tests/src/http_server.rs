@@ -57,6 +57,13 @@ impl Reply {
         }
     }
 
+    #[track_caller]
+    fn take_whole(&mut self, response: HttpResponse) {
+        assert!(!self.ended && self.head.is_none() && self.body.is_empty(), "there is one response");
+        let (head, body) = response.into_parts();
+        (self.head, self.body, self.ended) = (Some(head), body, true);
+    }
+
     /// Returns the status.
     #[must_use]
     #[track_caller]
@@ -121,6 +128,8 @@ pub struct HttpServer {
     pub events: Vec<(usize, Event<'static>)>,
     /// Whether the client reads the response to the next request.
     pub reads: bool,
+    /// Whether whole responses are taken in one piece.
+    pub takes_whole: bool,
     next: usize,
     replies: BTreeMap<RequestRef, Reply>,
     /// The request of each exchange of a session.
@@ -185,6 +194,7 @@ impl HttpServer {
             random: None,
             events: Vec::new(),
             reads: true,
+            takes_whole: false,
             next: 0,
             replies: BTreeMap::new(),
             sent: BTreeMap::new(),
@@ -257,6 +267,8 @@ impl HttpServer {
                 }
                 let mut lost = Reply::default();
                 let reply = sent.and_then(|sent| self.replies.get_mut(&sent)).unwrap_or(&mut lost);
+                let whole = if self.takes_whole { session.poll_response(exchange, usize::MAX) } else { None };
+                whole.into_iter().for_each(|response| reply.take_whole(response));
                 while let Some(output) = session.poll_output(exchange, &mut reply.body) {
                     reply.take(output);
                 }

@@ -205,7 +205,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
-            if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_next() {
+            if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_work() {
                 return false;
             }
             // Most connections are idle most of the time, so they keep no spare capacity.
@@ -224,6 +224,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         loop {
             let (ended, unfinished) = {
                 let mut jobs = lock(&dispatcher.shared.jobs);
+                jobs.has_ended = false;
                 done.drain(..).for_each(|slot| jobs.queue.ended(slot));
                 while batch.len() < BATCH
                     && let Some(next) = jobs.queue.next()
@@ -348,16 +349,11 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 }
             };
             let has_work = {
-                let mut state = lock(&self.shared.jobs);
-                // An event loop that ends waits for its last jobs.
-                let is_draining = is_done && state.draining;
-                let jobs = &mut state.queue;
-                if is_done {
-                    jobs.ended(slot);
-                }
+                let mut jobs = lock(&self.shared.jobs);
+                let is_awaited = is_done && jobs.free(slot);
                 left -= 1;
-                next = if left > 0 { jobs.next() } else { None };
-                is_draining || left == 0 && jobs.has_next()
+                next = if left > 0 { jobs.queue.next() } else { None };
+                is_awaited || left == 0 && jobs.queue.has_next()
             };
             if has_work {
                 self.shared.wake();
@@ -428,9 +424,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Queues jobs, in order, and calls `f` with the queue under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
-            let jobs = &mut lock(&self.shared.jobs).queue;
+            let mut jobs = lock(&self.shared.jobs);
             let refused: Vec<_> = new.into_iter().filter_map(|(job, cost)| jobs.push(job, cost).err()).collect();
-            (refused, f(jobs))
+            (refused, f(&mut jobs.queue))
         };
         // Dropping a refused job responds to its request.
         drop(refused);
@@ -441,8 +437,8 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     fn drop(&mut self) {
         self.end_handlers();
-        let unfinished = lock(&self.dispatcher.shared.jobs).close();
-        drop(unfinished);
+        let given_up = lock(&self.dispatcher.shared.jobs).close();
+        drop(given_up);
         // If the connection has not ended yet, the runtime dropped this task, because it has ended itself.
         self.dispatcher
             .shared

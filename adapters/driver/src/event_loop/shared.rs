@@ -28,7 +28,9 @@ use crate::{
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobFuture, JobQueue, JobSlot, Waiters};
+use mcp_service::driver_api::{
+    ConnectionHandle, HandlerScope, Holder, Instant, Job, JobFuture, JobQueue, JobSlot, Waiters,
+};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.
@@ -77,7 +79,9 @@ pub(crate) struct JobState {
     pub(crate) unfinished: Vec<Unfinished>,
     /// The event loop waits for the last jobs to end.
     pub(crate) draining: bool,
-    /// The event loop has ended and continues no jobs.
+    /// A job has ended since the event loop has begun to wait, or has last checked whether it was the last one.
+    pub(crate) has_ended: bool,
+    /// The event loop has ended, and starts and continues no jobs.
     pub(crate) closed: bool,
 }
 
@@ -89,9 +93,16 @@ pub(crate) struct Unfinished {
 }
 
 impl JobState {
-    /// Returns whether there is a job for the event loop to start or to continue.
-    pub(crate) fn has_next(&self) -> bool {
-        self.queue.has_next() || !self.unfinished.is_empty()
+    /// Returns whether the event loop has work: a job to start or to continue, or the end of a job to handle.
+    pub(crate) fn has_work(&self) -> bool {
+        self.queue.has_next() || !self.unfinished.is_empty() || !self.ended.is_empty() || self.has_ended
+    }
+
+    /// Frees the slot of a job that has ended. Returns whether the event loop waits for the last one.
+    pub(crate) fn free(&mut self, slot: JobSlot) -> bool {
+        self.queue.ended(slot);
+        self.has_ended |= self.draining;
+        self.draining
     }
 
     /// Hands a pending job to the event loop. Returns it if the event loop has ended: the caller drops it outside of
@@ -106,12 +117,20 @@ impl JobState {
         None
     }
 
-    /// Records that the event loop has ended, and takes the jobs that were handed to it. The caller drops them outside
-    /// of any lock.
+    /// Records that the event loop has ended, and takes the jobs that wait or were handed to it: a job that stayed here
+    /// would keep the connection, to which it refers. The caller drops them outside of any lock.
     #[must_use = "dropping it responds to requests"]
-    pub(crate) fn close(&mut self) -> Vec<Unfinished> {
+    pub(crate) fn close(&mut self) -> (Vec<Unfinished>, Vec<Job>) {
         self.closed = true;
-        mem::take(&mut self.unfinished)
+        (mem::take(&mut self.unfinished), self.queue.drain())
+    }
+
+    /// Queues a job.
+    ///
+    /// # Errors
+    /// The job, if there is no room for it, or the event loop has ended. The caller drops it outside of any lock.
+    pub(crate) fn push(&mut self, job: Job, cost: usize) -> Result<(), Job> {
+        if self.closed { Err(job) } else { self.queue.push(job, cost) }
     }
 }
 
@@ -177,9 +196,9 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
             let mut jobs = lock(&self.jobs);
-            jobs.queue.ended(slot);
+            let is_awaited = jobs.free(slot);
             jobs.ended.extend(task);
-            task.is_some() || jobs.draining || jobs.queue.has_next()
+            task.is_some() || is_awaited || jobs.queue.has_next()
         };
         if matters {
             self.wake();
@@ -277,22 +296,25 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
 
 #[cfg(test)]
 mod tests {
-    use mcp_service::driver_api::{Job, JobKind, Schedule};
+    use mcp_service::driver_api::{JobKind, Schedule};
 
     use super::*;
 
     #[test]
-    fn unfinished_and_queued_jobs_are_next() {
+    fn unfinished_and_queued_jobs_are_work() {
         let job = || Job::future(Schedule::Concurrent, async {});
         let mut jobs = JobState::default();
-        assert!(!jobs.has_next());
-        jobs.queue.push(job(), 0).map_err(drop).expect("there is room");
-        assert!(jobs.has_next(), "it waits");
+        assert!(!jobs.has_work());
+        jobs.push(job(), 0).map_err(drop).expect("there is room");
+        assert!(jobs.has_work(), "it waits");
         let (started, slot) = jobs.queue.next().expect("it waits");
-        assert!(!jobs.has_next(), "it runs");
+        assert!(!jobs.has_work(), "it runs");
         let JobKind::Async(future) = started.into_kind() else { panic!("it is a future") };
         jobs.unfinished.push(Unfinished { future, slot, outlives: false });
-        assert!(jobs.has_next(), "it is to be continued");
-        assert_eq!((jobs.close().len(), jobs.has_next()), (1, false));
+        assert!(jobs.has_work(), "it is to be continued");
+        jobs.push(job(), 0).map_err(drop).expect("there is room");
+        let (unfinished, waiting) = jobs.close();
+        assert_eq!((unfinished.len(), waiting.len(), jobs.has_work()), (1, 1, false));
+        assert!(jobs.push(job(), 0).is_err());
     }
 }

@@ -3,7 +3,7 @@
 use std::{
     future::Future,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -18,12 +18,16 @@ use mcp_proto::{
 };
 use mcp_service::{
     Service,
-    driver_api::{Application, ConnectionHandle, Job},
+    driver_api::{Application, ConnectionHandle, Job, Schedule},
 };
 use serde_json::{Value, json};
 
 use crate::{
-    event_loop::{binding::PipeBinding, shared::SharedConnection},
+    event_loop::{
+        binding::PipeBinding,
+        run_loop::{EventLoop, TransportIo},
+        shared::SharedConnection,
+    },
     options::DriverOptions,
     runtime::{Runtime, Timer},
     stream::{
@@ -208,4 +212,31 @@ fn deadlines_that_have_passed_are_processed() {
     server.settle();
     assert_eq!(server.methods().len(), 1);
     assert!(server.methods()[0].contains("TimedOut"), "{:?}", server.methods());
+}
+
+/// A transport without input and output.
+struct Nothing;
+
+impl<E, C> TransportIo<E, C> for Nothing {}
+
+/// The last job ends on another thread after the event loop has counted the jobs, and before it parks.
+#[test]
+fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
+    let config = Service::builder("x", "1").build().expect("a service").config();
+    let connection = |now| PipeBinding::new(Server::new(config, now), None);
+    let shared = SharedConnection::new(connection, &DriverOptions::default());
+    let mut event_loop = EventLoop::new(shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    let mut running = {
+        let mut jobs = lock(&shared.jobs);
+        jobs.draining = true;
+        jobs.queue.push(Job::future(Schedule::Concurrent, async {}), 0).map_err(drop).expect("there is room");
+        jobs.queue.next().map(|(_, slot)| slot)
+    };
+    let mut nothing = Nothing;
+    let drained = event_loop.run_until(&mut nothing, None, |_, _, _| {
+        let is_over = lock(&shared.jobs).queue.running() == 0;
+        running.take().into_iter().for_each(|slot| shared.ended(slot, None));
+        is_over
+    });
+    assert!(pin!(drained).poll(&mut Context::from_waker(Waker::noop())).is_ready());
 }

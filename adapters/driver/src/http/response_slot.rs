@@ -102,7 +102,25 @@ impl ResponseSlot {
 
 #[cfg(test)]
 mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Wake,
+    };
+
     use super::*;
+
+    /// Counts how often a task is woken.
+    #[derive(Default)]
+    struct Woken(AtomicUsize);
+
+    impl Wake for Woken {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
 
     fn response(body: &[u8]) -> HttpResponse {
         HttpResponse::new(body.into())
@@ -126,6 +144,15 @@ mod tests {
         assert!(matches!(slot.poll(waker), Poll::Ready(Found::InSession)));
         assert!(slot.fill(response(b"x")).is_none(), "no task waits");
         assert!(slot.wait(waker).is_some_and(|found| found.body() == b"x"));
+    }
+
+    #[test]
+    fn the_task_that_polled_last_is_woken() {
+        let (slot, woken) = (ResponseSlot::new(), <[Arc<Woken>; 2]>::default());
+        let [first, last] = woken.clone().map(Waker::from);
+        assert!(slot.wait(&first).is_none() && slot.poll(&last).is_pending());
+        slot.notify().expect("a task waits").wake();
+        assert_eq!(woken.map(|woken| woken.0.load(Ordering::Relaxed)), [0, 1]);
     }
 
     #[test]

@@ -13,12 +13,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::Request;
-use mcp_proto::http::{
-    Policy,
-    server::{Caller, EndpointOptions, Request as EndpointRequest},
+use http::{Request, StatusCode};
+use mcp_proto::{
+    http::{
+        Policy,
+        server::{Caller, EndpointOptions, Request as EndpointRequest},
+    },
+    wire::{Json, RawJson},
 };
-use mcp_service::{CatalogItem, Context as HandlerContext, RequestInfo, Service, Tool};
+use mcp_service::{CatalogItem, Context as HandlerContext, RequestInfo, Service, Tool, driver_api::ConnectionHandle};
 use serde_json::{Value, json};
 
 use super::{response_stream::ResponseStream, server::HttpServer};
@@ -175,6 +178,15 @@ impl Site {
 
     fn send(&self, message: &Value) -> ResponseStream {
         self.server.open(self.request(message), None).expect("it is accepted")
+    }
+
+    /// Sends a request without a body: for a stream, or to end the session.
+    fn send_head(&self, method: &str) -> ResponseStream {
+        let head = Request::builder().method(method).uri("/mcp").header("host", "localhost");
+        let head = head.header("accept", "text/event-stream").header("mcp-protocol-version", "2025-11-25");
+        let head = head.header("mcp-session-id", &self.session).body(()).expect("a request").into_parts().0;
+        let reader = self.server.begin(&head, Caller::Anybody).expect("it is accepted");
+        self.server.open(reader.end().expect("it has no body"), None).expect("it is accepted")
     }
 
     fn call(&self, id: u32, tool: &str) -> ResponseStream {
@@ -420,4 +432,125 @@ fn a_response_in_one_piece_admits_the_next_request() {
     site.poll();
     assert_eq!(run(), 1);
     assert!(second.poll(cx).is_ready());
+}
+
+/// A session has ended, and its last handler runs on the thread of its request.
+#[test]
+fn the_end_of_the_last_inline_handler_wakes_the_event_loop() {
+    let running = Gate::default();
+    let run = running.clone();
+    let tool = Tool::new_async("blocks", move || {
+        let run = run.clone();
+        async move { if run.pass() { "x" } else { "y" } }
+    });
+    let site = Site::new(&Service::builder("x", "1").tool(tool).build().expect("a service"));
+    thread::scope(|scope| {
+        let call = scope.spawn(|| site.call(1, "blocks"));
+        assert!(running.reached.reaches(1));
+        let ended = site.send_head("DELETE");
+        site.poll();
+        let before = site.wakes.get();
+        running.opened.raise();
+        let call = call.join().expect("no panic");
+        assert_eq!(site.wakes.get(), before + 1);
+        site.poll();
+        assert!(lock(&site.tasks.0).tasks.is_empty(), "the event loop has ended");
+        drop((call, ended));
+    });
+}
+
+/// A session ends as soon as it holds more than its client may hold.
+#[test]
+fn a_response_beyond_the_quota_reports_no_success() {
+    let service = Service::builder("x", "1").tool(Tool::new_async("text", async || "x".repeat(2000)));
+    let options = DriverOptions { unwritten: (4 << 10) - 1, ..DriverOptions::default() };
+    let site = Site::with_options(&service.build().expect("a service"), &options);
+    let unread = site.send_head("GET");
+    let params = Json::new(&json!({"text": "x".repeat(3000)})).expect("JSON");
+    unread.session.with_mut(&mut |connection, _| {
+        connection.notify_raw("vendor/news", Some(&RawJson::from(&params))).expect("there is room");
+    });
+    let call = json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": {"name": "text"}});
+    let mut request = site.request(&call);
+    let handled = finish(site.server.handle(&mut request, None, || {}));
+    assert_eq!(handled.map(|(head, _)| head.status).ok(), Some(StatusCode::SERVICE_UNAVAILABLE));
+    drop(unread);
+}
+
+/// The runtime ends while a request waits for a free thread. The job of a request refers to its session.
+#[test]
+fn an_event_loop_that_is_dropped_leaves_no_jobs() {
+    let service = Service::builder("x", "1").tool(Tool::new("function", || "x")).build().expect("a service");
+    let site = Site::with_options(&service, &DriverOptions { handlers: 1, ..DriverOptions::default() });
+    let responses = [1, 2].map(|id| site.call(id, "function"));
+    site.poll();
+    assert_eq!(lock(&site.tasks.0).functions.len(), 1, "the second one waits");
+    let session = Arc::downgrade(&responses[0].session);
+    let tasks = mem::take(&mut lock(&site.tasks.0).tasks);
+    drop((tasks, responses, site));
+    assert!(session.upgrade().is_none());
+}
+
+/// Runs a future on this thread. Fails if nothing wakes it in time.
+fn finish<T>(future: impl Future<Output = T>) -> T {
+    let (mut future, woken) = (pin!(future), Arc::<Count>::default());
+    let waker = Waker::from(woken.clone());
+    loop {
+        let before = woken.get();
+        if let Poll::Ready(result) = future.as_mut().poll(&mut Context::from_waker(&waker)) {
+            return result;
+        }
+        assert!(woken.reaches(before + 1), "nothing wakes the task");
+    }
+}
+
+/// Some threads serve requests of one session, one runs functions, and one polls the event loop when that is woken.
+#[test]
+fn threads_lose_no_response_of_a_session() {
+    const CALLS: u32 = 300;
+    let service = Service::builder("x", "1").tool(Tool::new_async("async", async || "x"));
+    let service = service.tool(Tool::new("function", || "x")).tool(Tool::new("large", || "x".repeat(8 << 10)));
+    let mut endpoint = EndpointOptions::new(Policy::loopback());
+    // Most requests wait for room.
+    endpoint.limits.exchanges = 2;
+    let site = Site::with_endpoint(&service.build().expect("a service"), &DriverOptions::default(), endpoint);
+    let is_over = AtomicBool::new(false);
+    let call = |id: u32| {
+        let tool = ["async", "function", "large"][id as usize % 3];
+        let call = json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}});
+        let mut request = site.request(&call);
+        let handled = finish(site.server.handle(&mut request, None, || {}));
+        let (_, mut response) = handled.unwrap_or_else(|refused| panic!("{refused:?}"));
+        let mut body = Vec::new();
+        while let Some(data) = finish(poll_fn(|cx| response.poll_data(cx))) {
+            body.extend(data.expect("it is complete"));
+        }
+        let body: Value = serde_json::from_slice(&body).expect("JSON");
+        assert!(body["id"] == id && body["result"]["isError"].is_null(), "{body}");
+    };
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            while !is_over.load(Ordering::SeqCst) {
+                let functions = mem::take(&mut lock(&site.tasks.0).functions);
+                functions.into_iter().for_each(|function| function());
+                thread::yield_now();
+            }
+        });
+        scope.spawn(|| {
+            let mut seen = 0;
+            while !is_over.load(Ordering::SeqCst) {
+                let woken = site.wakes.get();
+                if mem::replace(&mut seen, woken) != woken {
+                    site.tasks.poll(&site.wakes);
+                }
+                thread::yield_now();
+            }
+        });
+        let call = &call;
+        let clients: Vec<_> =
+            (0..4).map(|client| scope.spawn(move || (0..CALLS).for_each(|n| call(client * CALLS + n)))).collect();
+        let ended: Vec<_> = clients.into_iter().map(|client| client.join().is_ok()).collect();
+        is_over.store(true, Ordering::SeqCst);
+        assert_eq!(ended, [true; 4]);
+    });
 }

@@ -134,12 +134,18 @@ impl Subscriptions {
         lock(&self.0.table).entries.get_mut(&id).map(f)
     }
 
-    /// Finds the subscription that was requested with this call.
-    fn find<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
-        let mut table = lock(&self.0.table);
-        let mut all = table.entries.values_mut();
-        let is_it = |listen_call: &ListenCall| (listen_call.connection, listen_call.call) == (connection, call);
-        all.find(|entry| entry.state.listen_call().is_some_and(is_it)).map(f)
+    /// Changes the subscription that was requested with this call, and wakes the waiters. Most calls are of none.
+    fn change<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
+        let changed = {
+            let mut table = lock(&self.0.table);
+            let mut all = table.entries.values_mut();
+            let is_it = |listen_call: &ListenCall| (listen_call.connection, listen_call.call) == (connection, call);
+            all.find(|entry| entry.state.listen_call().is_some_and(is_it)).map(f)
+        };
+        if changed.is_some() {
+            self.0.changed.notify_all();
+        }
+        changed
     }
 
     /// Activates the subscription of a call, which the server has acknowledged. Returns whether there is one.
@@ -156,21 +162,18 @@ impl Subscriptions {
                 (entry.acknowledged, entry.acknowledgements) = (request, entry.acknowledgements + 1);
             }
         };
-        let is_found = self.find(connection, call, activate).is_some();
-        self.0.changed.notify_all();
-        is_found
+        self.change(connection, call, activate).is_some()
     }
 
     /// Ends the subscription of a call, if it has one.
     pub(crate) fn ended(&self, connection: u64, call: CallId, outcome: &Outcome<'_>) {
-        self.find(connection, call, |entry| {
+        self.change(connection, call, |entry| {
             entry.state = match outcome {
                 Outcome::Closed(_) => SubscriptionState::Detached,
                 Outcome::Result(_) | Outcome::Cancelled => SubscriptionState::Ended(None),
                 outcome => SubscriptionState::Ended(CallError::of(outcome.clone()).err()),
             };
         });
-        self.0.changed.notify_all();
     }
 
     /// Waits until `check` finds something. It checks again when the server has acknowledged or ended a subscription.

@@ -275,8 +275,7 @@ impl<E: Dispatch> SessionState<E> {
                 // The connection has ended, or is about to: so has the task.
                 Err(_) => Announcement::Ended,
             };
-            self.tasks.discard(&id);
-            self.tasks.release_params(params);
+            self.tasks.discard(&id, params);
             Ok(refused)
         });
         match begun {
@@ -323,15 +322,11 @@ struct TaskExecution<E: Dispatch> {
 
 impl<E: Dispatch> TaskExecution<E> {
     async fn end<T: Encode>(mut self, answer: RpcResult<Replaceable<T>>, fault: fn(&T) -> Option<String>) {
+        let left = self.finish(answer, fault);
         self.owed = false;
-        self.release_params();
-        if let Some(left) = self.finish(answer, fault) {
+        if let Some(left) = left {
             left.send().await;
         }
-    }
-
-    fn release_params(&mut self) {
-        self.shared.tasks.release_params(mem::take(&mut self.params));
     }
 
     /// Finishes the task. Returns the responses for which the outbox had no room.
@@ -349,14 +344,13 @@ impl<E: Dispatch> TaskExecution<E> {
                 .map_err(|error| ErrorObject::internal(format!("The result cannot be sent: {error}")))
                 .and_then(|payload| json(&payload))
         });
-        let effects = self.connection.update(|_, now| self.shared.tasks.finish(now, id, outcome, fault));
+        let effects = self.connection.update(|_, now| self.shared.tasks.finish(now, (id, self.params), outcome, fault));
         Some(self.shared.apply_now(&self.connection, effects))
     }
 }
 
 impl<E: Dispatch> Drop for TaskExecution<E> {
     fn drop(&mut self) {
-        self.release_params();
         if self.owed {
             let error = ErrorObject::internal("The handler of this task was dropped");
             drop(self.finish(RpcResult::<Replaceable<Json>>::Err(error), |_| None));

@@ -1,10 +1,14 @@
 //! The subscriptions of a client (2026-07-28), on one connection and on the next.
 
 use std::{
+    cell::Cell,
+    future::Future,
+    pin::pin,
     sync::{
         Arc,
         atomic::{AtomicUsize, Ordering},
     },
+    task::{Context, Waker},
     time::Duration,
 };
 
@@ -91,6 +95,28 @@ fn subscription_lasts_until_closed() {
     assert_eq!(received.load(Ordering::SeqCst), 2);
     assert!(pair.to_server().subscriptions().is_empty());
     pair.assert_clean();
+}
+
+/// A waiter may compare all resources that a backend has acknowledged, so it checks only when a subscription changes.
+#[test]
+fn responses_to_other_calls_wake_no_waiter() {
+    let pair = Pair::new(&host(&Arc::default()), &service(), V);
+    let first = listen(&pair);
+    let (peer, checks) = (pair.to_server(), Cell::new(0));
+    let mut waiting = pin!(peer.subscriptions().wait_for(|| {
+        checks.set(checks.get() + 1);
+        None::<()>
+    }));
+    let mut poll = || {
+        assert!(waiting.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        checks.take()
+    };
+    assert_eq!(poll(), 2, "before and after it has registered");
+    pair.send_request("tools/list", json!({})).expect("tools");
+    assert_eq!(poll(), 0);
+    let second = listen(&pair);
+    assert_eq!(poll(), 1);
+    drop((first, second));
 }
 
 #[test]

@@ -66,15 +66,14 @@ impl Proxy {
     /// # Errors
     /// If there are proxies in the environment, but none of HTTP. The error does not contain their addresses.
     pub fn from_env() -> Result<Option<Self>, Error> {
-        let is_cgi = env::var_os("REQUEST_METHOD").is_some();
         // A value that is no text is not taken for a missing one: the client would connect directly.
-        let text = |name: &str| env::var_os(name).map(|value| value.to_string_lossy().into_owned());
-        let is_header = |name: &str| is_cgi && is_same_variable(name.as_ref(), "HTTP_PROXY".as_ref());
-        Self::from_variables(|name| text(name).filter(|_| !is_header(name)))
+        Self::from_variables(|name| env::var_os(name).map(|value| value.to_string_lossy().into_owned()))
     }
 
     fn from_variables(get: impl Fn(&str) -> Option<String>) -> Result<Option<Self>, Error> {
-        let value = |name: &&str| get(name).filter(|value| !value.is_empty());
+        let is_cgi = get("REQUEST_METHOD").is_some();
+        let is_header = |name: &str| is_cgi && is_same_variable(name.as_ref(), "HTTP_PROXY".as_ref());
+        let value = |name: &&str| get(name).filter(|value| !value.is_empty() && !is_header(name));
         let set: Vec<_> = PROXIES.iter().filter_map(value).collect();
         let exempt = EXEMPTIONS.iter().find_map(value).unwrap_or_default();
         match set.iter().find_map(|value| Self::from_variable(value)) {
@@ -146,6 +145,8 @@ mod tests {
         assert_eq!(address(&[("http_proxy", "a"), ("https_proxy", "HTTP://b:1/"), ("FTP_PROXY", "c")]), is("b", 1));
         assert_eq!(address(&[("http_proxy", "a:2"), ("ALL_PROXY", "socks5://b")]), is("a", 2));
         assert_eq!(address(&[("HTTP_PROXY", "http://[::1]")]), is("[::1]", 80));
+        let in_cgi = [("REQUEST_METHOD", ""), ("HTTP_PROXY", "a"), ("http_proxy", "b")];
+        assert_eq!((address(&in_cgi), address(&in_cgi[..2])), (is("b", 80), Ok(None)));
         for other in [
             "socks5://canary",
             "https://canary",

@@ -106,8 +106,8 @@ impl<X: RoleInFlight> TaskStore<X> {
     /// Creates a working task, and requests about it need `scopes`. If it is not announced, no message about it is
     /// sent, except to a request that waits for its result.
     ///
-    /// Its params take `params` bytes until [`release_params`](Self::release_params) is called: the job of a task that
-    /// was cancelled or has expired keeps them.
+    /// Its params take `params` bytes until it is [discarded](Self::discard) or its job [finishes](Self::finish): the
+    /// job of a task that was cancelled or has expired keeps them.
     pub(crate) fn create(
         &self,
         now: Timestamp,
@@ -147,16 +147,11 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok(task)
     }
 
-    /// Counts the params of a task no more, whose job does not have them any more.
-    pub(crate) fn release_params(&self, bytes: usize) {
+    /// Removes a task whose id was not sent to the peer, and whose params take `params` bytes.
+    pub(crate) fn discard(&self, id: &str, params: usize) {
         let mut table = lock(&self.tasks);
-        // A store that was closed counts nothing.
-        table.bytes = table.bytes.saturating_sub(bytes);
-    }
-
-    /// Removes a task whose id was not sent to the peer.
-    pub(crate) fn discard(&self, id: &str) {
-        lock(&self.tasks).remove(id);
+        table.remove(id);
+        table.release(params);
     }
 
     /// Sets the progress of a task, which continues with the token of its request.
@@ -276,15 +271,17 @@ impl<X: RoleInFlight> TaskStore<X> {
         Ok((self.show(&entry), effects))
     }
 
-    /// Finishes a task with an outcome, unless it has ended before. A task fails if there is no room for its result.
+    /// Finishes a task with an outcome, unless it has ended before. A task fails if there is no room for its result,
+    /// which may take that of its params: they take `params` bytes, and none any more.
     pub(crate) fn finish(
         &self,
         now: Timestamp,
-        id: &str,
+        (id, params): (&str, usize),
         outcome: RpcResult<Json>,
         fault: Option<String>,
     ) -> Effects<X> {
         let mut table = lock(&self.tasks);
+        table.release(params);
         let Some(entry) = table.tasks.get(id).cloned() else { return Effects::default() };
         let weight = match &outcome {
             Ok(result) => result.get().len() + fault.as_ref().map_or(0, String::len),
@@ -434,6 +431,12 @@ impl<X: RoleInFlight> Table<X> {
         if let Some(entry) = self.tasks.remove(id) {
             self.bytes -= lock(&entry).weight;
         }
+    }
+
+    /// Counts the params of a task no more, whose job does not have them any more.
+    fn release(&mut self, params: usize) {
+        // A store that was closed counts nothing.
+        self.bytes = self.bytes.saturating_sub(params);
     }
 
     /// Makes room for this many more bytes. Ended tasks whose results were fetched are removed, oldest first.

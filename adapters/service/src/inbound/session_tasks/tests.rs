@@ -80,23 +80,24 @@ fn params_of_running_tasks_are_counted() {
     let second = create(&store, 40).expect("there is room");
     assert!(create(&store, 1).is_err());
     // One that was discarded takes no room.
-    store.discard(&first);
-    store.release_params(60);
+    store.discard(&first, 60);
     assert_eq!(store.get(&first).map_err(|error| error.message), Err("Task not found".into()));
     assert!(create(&store, 61).is_err());
     let third = create(&store, 60).expect("there is room");
     // The job of a task that was cancelled or has expired has its params until it ends.
     store.cancel(Timestamp::from_nanos(1), &second).expect("it runs");
     assert!(create(&store, 1).is_err());
-    store.release_params(40);
+    store.finish(Timestamp::from_nanos(2), (&second, 40), Ok(json(&json!("x"))), None);
     let fourth = create(&store, 40).expect("there is room");
     assert!(create(&store, 1).is_err());
     let day = Timestamp::from_nanos(24 * 3600 * 1_000_000_000);
     let stopped: Vec<_> = store.expire(day).stop.iter().map(|it| format!("{:?}", it.origin)).collect();
-    assert_eq!(stopped, [third, fourth].map(|id| format!("Task({id:?})")), "those that ran");
+    assert_eq!(stopped, [&third, &fourth].map(|id| format!("Task({id:?})")), "those that ran");
     assert_eq!(store.len(), 0);
     assert!(create(&store, 1).is_err());
-    store.release_params(100);
+    for (id, params) in [(&third, 60), (&fourth, 40)] {
+        store.finish(day, (id, params), Ok(json(&json!("x"))), None);
+    }
     assert!(create(&store, 101).is_err() && create(&store, 100).is_ok());
 }
 
@@ -119,8 +120,7 @@ fn results_are_counted_with_their_texts() {
         for has_room in [true, false] {
             let store = store(if has_room { bytes } else { bytes - 1 });
             let id = create(&store, 1).expect("there is room");
-            store.release_params(1);
-            store.finish(Timestamp::from_nanos(1), &id, outcome.clone(), fault.map(Into::into));
+            store.finish(Timestamp::from_nanos(1), (&id, 1), outcome.clone(), fault.map(Into::into));
             let task = store.get(&id).expect("it is there");
             let refused = "The results of tasks are larger than the limit";
             let own = outcome.as_ref().err().map(|error| &*error.message).or(fault);
@@ -140,7 +140,7 @@ fn fetched_results_are_removed_oldest_first_if_needed() {
     let [first, second, kept] = [(); 3].map(|()| create(&store, 0).expect("there is room"));
     // A text of 30 bytes each.
     for id in [&first, &second, &kept] {
-        store.finish(Timestamp::from_nanos(1), id, Ok(json(&json!("x".repeat(28)))), None);
+        store.finish(Timestamp::from_nanos(1), (id, 0), Ok(json(&json!("x".repeat(28)))), None);
     }
     for id in [&first, &second] {
         lock(&store.entry(id).expect("it is there")).fetched = true;

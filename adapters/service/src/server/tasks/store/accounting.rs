@@ -107,7 +107,8 @@ mod tests {
     #[test]
     fn result_takes_the_room_of_older_results_despite_a_message() {
         let written = At(&CallToolResult::text("done"), Some(VERSION)).to_json().expect("JSON").get().len();
-        let policy = TaskPolicy { max_bytes_per_principal: written + 4, ..TaskPolicy::default() };
+        // There is room for both results, but not for the message of four bytes as well.
+        let policy = TaskPolicy { max_bytes_per_principal: 2 * written + 2, ..TaskPolicy::default() };
         let tasks = Tasks::new(policy, Random::default(), None);
         let older = create(&tasks, 1);
         tasks.finish(at(1), &older, Ok(CallToolResult::text("don")));

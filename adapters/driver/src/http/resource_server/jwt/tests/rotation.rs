@@ -20,7 +20,7 @@ use super::*;
 use crate::http::fetch::HttpFetch;
 
 /// The seconds that have passed, for the clock of the test on this thread.
-static PASSED: [AtomicU64; 11] = [const { AtomicU64::new(0) }; 11];
+static PASSED: [AtomicU64; 12] = [const { AtomicU64::new(0) }; 12];
 static BEGIN: LazyLock<Instant> = LazyLock::new(Instant::now);
 
 fn clock<const N: usize>() -> Instant {
@@ -337,6 +337,19 @@ fn fetch_that_was_left_is_begun_again_after_seconds() {
     assert_eq!(slow.server.requests(), 3);
     slow.open(true);
     assert!(matches!(next.as_mut().poll(cx), Poll::Ready(Ok(_))));
+}
+
+/// A token without a key id names no key that may be new.
+#[test]
+fn tokens_without_key_ids_are_refused_without_keys() {
+    let (server, one) = (Server::default(), Signer::new("one"));
+    let verifier = server.verifier::<11>();
+    let token = Secret::new(one.sign(&without(header(), "kid"), &claims()));
+    let verify = || verifier.verify(&token).wait().map(|_| ());
+    server.publish(Some(set(&[with(one.jwk(), "use", json!("enc"))])));
+    for _ in 0..2 {
+        assert_eq!((verify(), server.requests()), (Err(TokenError::UnknownKey), 1));
+    }
 }
 
 #[test]
