@@ -257,12 +257,20 @@ fn tasks_of_other_sessions_are_not_found() {
 
 #[test]
 fn params_count_until_the_job_of_an_expired_task_ends() {
-    let (open, gate) = Gate::new();
+    let ((open, gate), (begins, began)) = (Gate::new(), mpsc::channel());
+    // It ignores its cancellation.
+    let tool = task_tool("waits", move |_| {
+        begins.send(()).expect("it is awaited");
+        lock(&gate.0).recv().expect("it is opened");
+        Ok(CallToolResult::text("done"))
+    });
     let policy = TaskPolicy { max_bytes: 4096, ..TaskPolicy::default() };
-    let pair = simple(&gated(&gate).task_policy(policy).build().expect("a good service"));
-    let call = json!({"name": "works", "arguments": {"text": "x".repeat(3000)}, "task": {"ttl": 0}});
-    assert!(pair.answer_to("tools/call", call.clone())["result"]["task"].is_object());
-    // The first task has expired, and its job has not ended.
+    let pair = simple(&echo().tool(tool).task_policy(policy).build().expect("a good service"));
+    let call = json!({"name": "waits", "_meta": {"example.com/text": "x".repeat(3000)}, "task": {"ttl": 1000}});
+    let task = pair.answer_to("tools/call", call.clone())["result"]["task"].clone();
+    pair.until(|| began.try_recv().is_ok());
+    pair.advance(Duration::from_secs(2));
+    assert!(get(&pair, task["taskId"].as_str().expect("an id")).is_err(), "it has expired");
     assert_eq!(pair.answer_to("tools/call", call.clone())["error"]["message"], "Too many tasks");
     open.send(()).expect("it waits");
     pair.settle();
