@@ -152,9 +152,6 @@ impl<E: Role> Next<E> {
             let error = Failure::rpc(ErrorObject::internal("Internal error"));
             return Deferred::ready(Completed::failed(chain.request.context(), error));
         }
-        if chain.request.layer(chain.depth).is_none() {
-            return call.run();
-        }
         let request = chain.request.clone();
         let Some(layer) = request.layer(chain.depth) else { return call.run() };
         chain.depth += 1;
