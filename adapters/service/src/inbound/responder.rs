@@ -115,7 +115,7 @@ impl<E: Role> Responder<E, SharedRequest<E>> {
     }
 
     /// Sends the response, whose handler is in a `C`.
-    #[inline(always)]
+    #[inline]
     fn send_completed<C: LayeredCall<Role = E>>(self, span: &Span, completed: Completed) -> Deferred<()> {
         let Some(request) = &self.context else { return Deferred::ready(()) };
         let (context, outcome) = (request.context(), completed.into_call::<C>(request));
