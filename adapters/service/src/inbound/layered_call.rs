@@ -55,7 +55,9 @@ impl<E: Role> RequestContext<E> for SharedRequest<E> {
     }
 
     fn recycle(mut self) {
-        self.take().map(Context::recycle);
+        if let Some(context) = self.take() {
+            context.recycle();
+        }
     }
 }
 
@@ -262,7 +264,7 @@ fn seen<C: LayeredCall>(call: &C) -> &Seen {
 }
 
 /// Takes the response of the handler.
-pub(super) fn take_answer<C: LayeredCall>(mut call: Box<C>) -> RpcResult<Replaceable<C::Result>> {
+pub(super) fn take_answer<C: LayeredCall>(call: &mut C) -> RpcResult<Replaceable<C::Result>> {
     let LayeredState { chain, answer } = call.state_mut();
     let (answer, seen) = (answer.take(), chain.seen.take());
     let result = answer.unwrap_or_else(|| Err(ErrorObject::internal("Internal error")))?;

@@ -319,7 +319,7 @@ impl Completed {
     /// Returns the response to this request, whose handler is in a `C`.
     fn into_answer<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> RpcResult<Replaceable<C::Result>> {
         match self.into_call::<C>(request) {
-            Ok(call) => take_answer(call),
+            Ok(mut call) => take_answer(&mut *call),
             Err(answer) => answer.map(Replaceable::Replaced),
         }
     }
