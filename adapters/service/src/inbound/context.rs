@@ -306,6 +306,12 @@ impl<E: Role> Context<E> {
         self.masked(failure).into_error(self.version())
     }
 
+    /// Recycles the entry of the ended request, unless it is still referenced.
+    pub(super) fn recycle(self) {
+        let Self { in_flight, .. } = self;
+        in_flight.recycle();
+    }
+
     /// Returns the failure as the peer may get it.
     pub(crate) fn masked(&self, failure: Failure) -> Failure {
         if E::masks_failures(&self.shared.app) { failure.masked() } else { failure }

@@ -39,19 +39,21 @@ pub(crate) trait RequestContext<E: Role>: Send + 'static {
     fn recycle(self);
 }
 
-impl<E: Role> RequestContext<E> for Context<E> {
-    fn context(&self) -> &Self {
-        self
+/// The context of a request without middleware.
+pub(crate) struct OwnContext<E: Role>(Context<E>);
+
+impl<E: Role> RequestContext<E> for OwnContext<E> {
+    fn context(&self) -> &Context<E> {
+        &self.0
     }
 
     fn recycle(self) {
-        let Self { in_flight, .. } = self;
-        in_flight.recycle();
+        self.0.recycle();
     }
 }
 
 /// The right to respond to one request. It responds exactly once: dropping it sends an error.
-pub(crate) struct Responder<E: Role, C: RequestContext<E> = Context<E>> {
+pub(crate) struct Responder<E: Role, C: RequestContext<E> = OwnContext<E>> {
     key: ReplyKey,
     /// The context of the request. Taken when the response is sent.
     context: Option<C>,
@@ -66,6 +68,11 @@ impl<E: Role> Responder<E> {
         Self::of(shared.context(connection, InFlight::of_request(key, None, |_| {})), key)
     }
 
+    /// Creates a responder with the context of the request.
+    pub(crate) const fn of(context: Context<E>, key: ReplyKey) -> Self {
+        Self::with(OwnContext(context), key)
+    }
+
     /// Runs the handler, and responds with its result.
     pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
         mut self,
@@ -74,11 +81,11 @@ impl<E: Role> Responder<E> {
     ) -> Deferred<()> {
         self.begin();
         match &self.context {
-            Some(context) if !context.is_cancelled() && scope.has_layers() => {
+            Some(OwnContext(context)) if !context.is_cancelled() && scope.has_layers() => {
                 let answer = scope.run(context, f);
                 self.send_when_ready(answer)
             }
-            Some(context) if !context.is_cancelled() => {
+            Some(OwnContext(context)) if !context.is_cancelled() => {
                 let answer = scope.run_handler(context, f);
                 self.send_when_ready(answer)
             }
@@ -98,6 +105,11 @@ impl<E: Role> Responder<E> {
 }
 
 impl<E: Role> Responder<E, SharedRequest<E>> {
+    /// Creates a responder of a request with middleware.
+    pub(crate) const fn of_shared(request: SharedRequest<E>, key: ReplyKey) -> Self {
+        Self::with(request, key)
+    }
+
     /// Runs a call in memory of its own through its middleware, and responds with its result.
     pub(crate) fn run_call_and_respond<C: LayeredCall<Role = E>>(mut self, span: Span, call: Box<C>) -> Deferred<()> {
         self.begin();
@@ -157,8 +169,7 @@ impl<E: Role> Responder<E, SharedRequest<E>> {
 }
 
 impl<E: Role, C: RequestContext<E>> Responder<E, C> {
-    /// Creates a responder with the context of the request.
-    pub(crate) const fn of(context: C, key: ReplyKey) -> Self {
+    const fn with(context: C, key: ReplyKey) -> Self {
         Self { key, context: Some(context), begun: false, role: PhantomData }
     }
 
