@@ -29,7 +29,6 @@ use crate::{
     inbound::{
         context::Context,
         custom_methods::{CustomMethods, Dispatch},
-        middleware::Layers,
         request::{InboundRequest, RequestInfo, params},
         rpc_result::RpcResult,
         state::{Role, SessionState},
@@ -174,10 +173,6 @@ impl Role for ClientRole {
         options: RequestOptions,
     ) -> Result<CallId, SendError> {
         conn.follow_task(now, task, options)
-    }
-
-    fn layers(app: &Host) -> &Layers<Self> {
-        &app.0.custom.layers
     }
 
     fn info(conn: &Connection<Self>, _: Option<ReplyKey>) -> RequestInfo {

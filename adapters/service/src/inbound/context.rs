@@ -42,6 +42,14 @@ pub struct Context<E: Role = ServerRole> {
     options: Option<Box<RequestOptions>>,
 }
 
+/// The context of a request, owned by its responder alone or shared with middleware.
+pub(crate) trait RequestContext<E: Role>: Send + 'static {
+    fn context(&self) -> &Context<E>;
+
+    /// Recycles the entry of the ended request, unless it is still referenced.
+    fn recycle(self);
+}
+
 impl<E: Role> Context<E> {
     pub(crate) const fn new(
         shared: Arc<SessionState<E>>,

@@ -23,6 +23,7 @@ use super::{
     in_flight::InFlight,
     layered_call::outcome,
     log,
+    middleware::Layers,
     received::Received,
     request::InboundRequest,
     request_scope::RequestScope,
@@ -155,9 +156,14 @@ impl<E: Dispatch> SessionState<E> {
         E::custom(&self.app).has_layers()
     }
 
+    /// Returns the middleware of the application.
+    pub(crate) fn layers(&self) -> Layers<E> {
+        E::custom(&self.app).layers.clone()
+    }
+
     /// Returns the middleware and the span of a request.
-    pub(crate) fn request_scope(&self, inbound: &InboundRequest<'_, E>) -> RequestScope {
-        RequestScope::of(inbound, self.has_layers())
+    pub(crate) fn request_scope(&self, inbound: &InboundRequest<'_, E>) -> RequestScope<E> {
+        RequestScope::of(&E::custom(&self.app).layers, inbound)
     }
 
     pub(super) fn handle_notification(

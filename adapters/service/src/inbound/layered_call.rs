@@ -16,27 +16,27 @@ use mcp_proto::{
 
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
-    context::Context,
+    context::{Context, RequestContext},
     in_flight::RoleInFlight,
-    middleware::{Completed, Layer},
+    middleware::{Completed, Layer, Layers},
     replaceable::Replaceable,
-    responder::RequestContext,
     rpc_result::{AnyResult, ResponseKind, RpcResult, respond},
     state::Role,
 };
 use crate::driver_api::deferred::Deferred;
 
-/// The context of a request, which its handler, its middleware and its responder share. Its memory can be reused.
-pub(crate) struct SharedRequest<E: Role>(Arc<Option<Context<E>>>);
+/// The context and the middleware of a request, which its handler, its middleware and its responder share. Its memory
+/// can be reused.
+pub(crate) struct SharedRequest<E: Role>(Arc<Option<(Context<E>, Layers<E>)>>);
 
 impl<E: Role> SharedRequest<E> {
-    pub(crate) fn new(context: Context<E>) -> Self {
-        Self(Arc::new(Some(context)))
+    pub(crate) fn new(context: Context<E>, layers: Layers<E>) -> Self {
+        Self(Arc::new(Some((context, layers))))
     }
 
     /// Takes the context, unless the request is still shared.
     fn take(&mut self) -> Option<Context<E>> {
-        Arc::get_mut(&mut self.0)?.take()
+        Some(Arc::get_mut(&mut self.0)?.take()?.0)
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
@@ -45,13 +45,17 @@ impl<E: Role> SharedRequest<E> {
 
     /// Returns the middleware with this number.
     pub(super) fn layer(&self, number: usize) -> Option<&dyn Layer<E>> {
-        E::layers(&self.context().shared.app).get(number).map(|layer| &**layer)
+        self.parts().1.get(number).map(|layer| &**layer)
+    }
+
+    fn parts(&self) -> &(Context<E>, Layers<E>) {
+        (*self.0).as_ref().expect("a request that is shared is not cleared")
     }
 }
 
 impl<E: Role> RequestContext<E> for SharedRequest<E> {
     fn context(&self) -> &Context<E> {
-        (*self.0).as_ref().expect("a request that is shared is not cleared")
+        &self.parts().0
     }
 
     fn recycle(mut self) {
@@ -104,10 +108,10 @@ impl<E: Role, T> LayeredState<E, T> {
     }
 
     /// Prepares the state for a request. The state has not begun another one, or has ended it.
-    pub(crate) fn begin(&mut self, context: Context<E>) -> SharedRequest<E> {
+    pub(crate) fn begin(&mut self, context: Context<E>, layers: Layers<E>) -> SharedRequest<E> {
         match Arc::get_mut(&mut self.chain.request.0) {
-            Some(free) => *free = Some(context),
-            None => self.chain.request = SharedRequest::new(context),
+            Some(free) => *free = Some((context, layers)),
+            None => self.chain.request = SharedRequest::new(context, layers),
         }
         self.chain.request.clone()
     }

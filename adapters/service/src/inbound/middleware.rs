@@ -18,7 +18,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    context::Context,
+    context::{Context, RequestContext},
     failure::Failure,
     in_flight::RequestOrigin,
     layered_call::{AnyAnswer, AnyCall, LayeredCall, RequestIdentity, SharedRequest, take_answer},
@@ -26,7 +26,6 @@ use super::{
     received::Received,
     replaceable::{Replaceable, Replaced},
     request::params,
-    responder::RequestContext,
     rpc_result::{ResponseKind, RpcResult},
     state::Role,
 };
@@ -363,13 +362,13 @@ impl<E: Role, M: Middleware<E>> Middleware<E> for Arc<M> {
 }
 
 /// A registered middleware, of any type.
-pub trait Layer<E: Role>: Send + Sync {
+pub(crate) trait Layer<E: Role>: Send + Sync {
     /// Runs the middleware. It may panic.
     fn run(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>>;
 }
 
 /// All middleware, the outermost first.
-pub(crate) type Layers<E> = Vec<Box<dyn Layer<E>>>;
+pub(crate) type Layers<E> = Arc<Vec<Arc<dyn Layer<E>>>>;
 
 /// A middleware that is a function.
 pub(crate) struct FunctionLayer<F, T> {

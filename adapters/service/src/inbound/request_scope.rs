@@ -8,7 +8,7 @@ use super::{
     catch_panic::{catch_panic, catch_panic_async},
     context::Context,
     layered_call::{FunctionCall, SharedRequest, response_kind},
-    middleware::run_layers,
+    middleware::{Layers, run_layers},
     replaceable::Replaceable,
     request::InboundRequest,
     rpc_result::{ResponseKind, RpcResult},
@@ -18,31 +18,32 @@ use super::{
 use crate::driver_api::deferred::Deferred;
 
 /// The middleware and the span of one request.
-pub(crate) struct RequestScope {
-    has_layers: bool,
+pub(crate) struct RequestScope<E: Role> {
+    /// `None` if the application has no middleware.
+    layers: Option<Layers<E>>,
     span: Span,
 }
 
-impl RequestScope {
-    pub(crate) fn of<E: Role>(inbound: &InboundRequest<'_, E>, has_layers: bool) -> Self {
-        Self { has_layers, span: Span::of(inbound) }
+impl<E: Role> RequestScope<E> {
+    pub(crate) fn of(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
+        Self { layers: (!layers.is_empty()).then(|| layers.clone()), span: Span::of(inbound) }
     }
 
     pub(super) const fn has_layers(&self) -> bool {
-        self.has_layers
+        self.layers.is_some()
     }
 
     /// Runs the handler within the middleware and the span. A panic becomes an error.
-    pub(crate) fn run<E: Role, T: Encode + Send + Sync + 'static>(
+    pub(crate) fn run<T: Encode + Send + Sync + 'static>(
         self,
         context: &Context<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<RpcResult<Replaceable<T>>> {
-        let Self { has_layers, span } = self;
-        if !has_layers {
-            return Self { has_layers, span }.run_handler(context, f).map(|answer| answer.map(Replaceable::Handler));
-        }
-        let request = SharedRequest::new(context.clone());
+        let Self { layers, span } = self;
+        let Some(layers) = layers else {
+            return Self { layers, span }.run_handler(context, f).map(|answer| answer.map(Replaceable::Handler));
+        };
+        let request = SharedRequest::new(context.clone(), layers);
         let call = Box::new(FunctionCall::new(request.clone(), f));
         let begun = span.within(|| run_layers(call, &request));
         ended(span, context, begun, |context, answer| match answer {
@@ -54,7 +55,7 @@ impl RequestScope {
     }
 
     /// Runs the handler of an application without middleware within the span. A panic becomes an error.
-    pub(super) fn run_handler<E: Role, T: Send + 'static>(
+    pub(super) fn run_handler<T: Send + 'static>(
         self,
         context: &Context<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,

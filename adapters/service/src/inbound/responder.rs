@@ -11,7 +11,7 @@ use mcp_proto::{
 };
 
 use super::{
-    context::Context,
+    context::{Context, RequestContext},
     in_flight::InFlight,
     layered_call::{LayeredCall, SharedRequest},
     middleware::{Completed, Next},
@@ -29,14 +29,6 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
     run: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
 ) -> Run<E> {
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
-}
-
-/// The context of a request, owned by its responder alone or shared with middleware.
-pub(crate) trait RequestContext<E: Role>: Send + 'static {
-    fn context(&self) -> &Context<E>;
-
-    /// Recycles the entry of the ended request, unless it is still referenced.
-    fn recycle(self);
 }
 
 /// The context of a request without middleware.
@@ -76,7 +68,7 @@ impl<E: Role> Responder<E> {
     /// Runs the handler, and responds with its result.
     pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
         mut self,
-        scope: RequestScope,
+        scope: RequestScope<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<()> {
         self.begin();

@@ -20,7 +20,6 @@ use mcp_proto::{
 
 use super::{
     in_flight::{InFlight, InFlightTable, RoleInFlight},
-    middleware::Layers,
     request::{InboundRequest, RequestInfo},
     session_tasks::TaskStore,
 };
@@ -148,10 +147,6 @@ pub trait Role: Sized + Send + Sync + 'static {
         task: &str,
         options: RequestOptions,
     ) -> Result<CallId, SendError>;
-
-    /// Returns the middleware of the application, the outermost first.
-    #[doc(hidden)]
-    fn layers(app: &Self::App) -> &Layers<Self>;
 
     /// Returns the circumstances of a request.
     #[doc(hidden)]

@@ -47,7 +47,7 @@ impl LayeredToolCall {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (pool::take(), tool.kind());
         let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
-        let request = call.state.begin(shared.context(connection, in_flight));
+        let request = call.state.begin(shared.context(connection, in_flight), shared.layers());
         call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
         call.tool = Some(tool);
         Job::pooled(kind, call)

@@ -32,7 +32,7 @@ struct CallSlot {
 struct QueuedCall {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
-    scope: RequestScope,
+    scope: RequestScope<ServerRole>,
     responder: Responder<ServerRole>,
 }
 

@@ -24,7 +24,6 @@ use crate::{
     inbound::{
         custom_methods::{CustomMethods, Dispatch},
         in_flight::InFlight,
-        middleware::Layers,
         request::{InboundRequest, RequestInfo, params},
         state::{Role, SessionState},
     },
@@ -154,10 +153,6 @@ impl Role for ServerRole {
     fn follow_task(conn: &mut Connection<Self>, _: Timestamp, _: &str, _: RequestOptions) -> Result<CallId, SendError> {
         let version = conn.version().unwrap_or(ProtocolVersion::LATEST);
         Err(SendError::NotInRevision { method: Method::ExtGetTask, version })
-    }
-
-    fn layers(app: &Service) -> &Layers<Self> {
-        &app.0.common.custom.layers
     }
 
     fn info(conn: &Connection<Self>, key: Option<ReplyKey>) -> RequestInfo {
