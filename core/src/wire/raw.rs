@@ -159,7 +159,15 @@ impl<'a> RawJson<'a> {
             let at = names.iter().position(|name| *name == found);
             at.is_some_and(|at| values[at].replace(value).is_none())
         });
-        no_others.then(|| values.map(|value| value.map(RawJson::trusted)))
+        if !no_others {
+            return None;
+        }
+        // In place: `map` would move each value twice.
+        let mut found = [const { None }; N];
+        for (place, value) in found.iter_mut().zip(values) {
+            *place = value.map(RawJson::trusted);
+        }
+        Some(found)
     }
 
     /// Returns whether `f` returns true for the unescaped name and the text of the value of every member.

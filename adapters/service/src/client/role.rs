@@ -3,6 +3,7 @@
 use std::{
     collections::VecDeque,
     future::Future,
+    ops::ControlFlow,
     sync::{Arc, Mutex},
 };
 
@@ -87,25 +88,25 @@ impl Role for ClientRole {
         }
     }
 
-    fn handle_request<'a>(
+    fn handle_request(
         shared: &Arc<SessionState<Self>>,
-        inbound: InboundRequest<'a, Self>,
-    ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
+        inbound: &InboundRequest<'_, Self>,
+    ) -> ControlFlow<Option<Job>> {
         let host = &shared.app.0;
         let answer = match inbound.method.known() {
             // The connection refuses requests for capabilities that the host does not declare.
-            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(&inbound, |shared| {
+            Some(Method::ListRoots) if host.roots.is_some() => Ok(shared.answer(inbound, |shared| {
                 Ok(ListRootsResult::new(shared.app.0.roots.as_ref().map_or_else(Vec::new, Roots::list)))
             })),
-            Some(Method::ListRoots) => shared.list_roots(&inbound),
-            Some(Method::CreateMessage) => shared.sample(&inbound),
-            Some(Method::Elicit) => shared.elicit(&inbound),
+            Some(Method::ListRoots) => shared.list_roots(inbound),
+            Some(Method::CreateMessage) => shared.sample(inbound),
+            Some(Method::Elicit) => shared.elicit(inbound),
             Some(method @ (Method::GetTask | Method::GetTaskResult | Method::ListTasks | Method::CancelTask)) => {
-                Ok(shared.handle_session_task_request(method, &inbound, &|_| true))
+                Ok(shared.handle_session_task_request(method, inbound, &|_| true))
             }
-            _ => return Err(inbound),
+            _ => return ControlFlow::Continue(()),
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
+        ControlFlow::Break(answer.unwrap_or_else(|error| shared.refuse(inbound, error)))
     }
 
     fn on_ready(shared: &Arc<SessionState<Self>>, connection: &Arc<dyn ConnectionHandle<Self>>) {

@@ -87,8 +87,8 @@ impl<F> Default for FutureSlot<F> {
 }
 
 impl<F: Future + Send + 'static> FutureSlot<F> {
-    /// Polls a future once, as [`Deferred::poll_once`] does.
-    pub(crate) fn poll_once(&self, future: F) -> Deferred<F::Output> {
+    /// Creates a future and polls it once, as [`Deferred::poll_once`] does.
+    pub(crate) fn poll_once(&self, future: impl FnOnce() -> F) -> Deferred<F::Output> {
         // User code runs under this lock, so other threads do not wait for it: they allocate instead.
         let mut slot = match self.0.try_lock() {
             Ok(slot) => slot,
@@ -96,11 +96,11 @@ impl<F: Future + Send + 'static> FutureSlot<F> {
                 if let TryLockError::Poisoned(_) = error {
                     self.0.clear_poison();
                 }
-                return Deferred::poll_once(future);
+                return Deferred::poll_once(future());
             }
         };
         let mut place = slot.take().unwrap_or_else(|| Box::pin(None));
-        place.set(Some(future));
+        place.set(Some(future()));
         let mut polled = PolledFuture(place);
         match polled.poll_inline(&mut Context::from_waker(Waker::noop())) {
             Poll::Ready(value) => {

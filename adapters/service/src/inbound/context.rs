@@ -42,6 +42,14 @@ pub struct Context<E: Role = ServerRole> {
     options: Option<Box<RequestOptions>>,
 }
 
+/// The context of a request, owned by its responder alone or shared with middleware.
+pub(crate) trait RequestContext<E: Role>: Send + 'static {
+    fn context(&self) -> &Context<E>;
+
+    /// Recycles the entry of the ended request, unless it is still referenced.
+    fn recycle(self);
+}
+
 impl<E: Role> Context<E> {
     pub(crate) const fn new(
         shared: Arc<SessionState<E>>,
@@ -304,6 +312,12 @@ impl<E: Role> Context<E> {
     /// Converts a failure into an error of the request's revision.
     pub(crate) fn explain(&self, failure: Failure) -> ErrorObject {
         self.masked(failure).into_error(self.version())
+    }
+
+    /// Recycles the entry of the ended request, unless it is still referenced.
+    pub(super) fn recycle(self) {
+        let Self { in_flight, .. } = self;
+        in_flight.recycle();
     }
 
     /// Returns the failure as the peer may get it.

@@ -2,6 +2,7 @@
 
 use std::{
     fmt,
+    ops::ControlFlow,
     pin::pin,
     sync::{Arc, atomic::Ordering},
 };
@@ -10,7 +11,7 @@ use mcp_proto::{
     connection::{CancelCause, Violation},
     protocol::MethodName,
     rpc::{CallId, ReplyKey},
-    schema::{Encode, Meta},
+    schema::{EmptyResult, Encode, Meta},
     wire::{ErrorObject, RawJson},
 };
 
@@ -22,6 +23,7 @@ use super::{
     in_flight::InFlight,
     layered_call::outcome,
     log,
+    middleware::Layers,
     received::Received,
     request::InboundRequest,
     request_scope::RequestScope,
@@ -40,17 +42,16 @@ use crate::{
 };
 
 impl<E: Dispatch> SessionState<E> {
-    pub(super) fn handle_request(self: &Arc<Self>, inbound: InboundRequest<'_, E>) -> Option<Job> {
-        let inbound = match E::handle_request(self, inbound) {
-            Ok(job) => return job,
-            Err(inbound) => inbound,
-        };
+    pub(super) fn handle_request(self: &Arc<Self>, inbound: &InboundRequest<'_, E>) -> Option<Job> {
+        if let ControlFlow::Break(job) = E::handle_request(self, inbound) {
+            return job;
+        }
         let method = inbound.method.as_str();
         let Some(request_handler) = E::custom(&self.app).request_handler(method).cloned() else {
-            return self.refuse(&inbound, ErrorObject::method_not_found(method));
+            return self.refuse(inbound, ErrorObject::method_not_found(method));
         };
         let params = inbound.params.clone().map(RawJson::into_owned);
-        Some(self.handler_job(&inbound, inbound.meta(), request_handler.kind, move |context| {
+        Some(self.handler_job(inbound, inbound.meta(), request_handler.kind, move |context| {
             let request = context.clone();
             let answer = (request_handler.run)(params, context.clone());
             answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
@@ -83,7 +84,7 @@ impl<E: Dispatch> SessionState<E> {
             }));
         }
         let answer = answer(self);
-        if connection.update(|conn, _| respond(conn, key, &answer)) {
+        if connection.update(|conn, _| respond(conn, key, answer.as_ref())) {
             return None;
         }
         let (responder, answer) = (Responder::new(self, connection, key), answer.map(AnyResult::new));
@@ -153,6 +154,11 @@ impl<E: Dispatch> SessionState<E> {
     /// Returns whether the application has middleware.
     pub(crate) fn has_layers(&self) -> bool {
         E::custom(&self.app).has_layers()
+    }
+
+    /// Returns the middleware of the application.
+    pub(crate) fn layers(&self) -> Layers<E> {
+        E::custom(&self.app).layers.clone()
     }
 
     /// Returns the middleware and the span of a request.
@@ -225,7 +231,8 @@ impl<E: Role> SessionState<E> {
             self.stop(connection, &in_flight, into_static(cause));
         } else if self.tasks.no_longer_awaited(key) {
             // No handler will respond. This response is not sent, but frees the slot of the request.
-            connection.update(|conn, _| respond(conn, key, &EmptyRpcResult::Err(ErrorObject::internal("Cancelled"))));
+            let error = ErrorObject::internal("Cancelled");
+            connection.update(|conn, _| respond::<_, EmptyResult>(conn, key, Err(&error)));
         }
     }
 

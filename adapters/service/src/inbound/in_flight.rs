@@ -126,14 +126,19 @@ impl<X: RoleInFlight> InFlight<X> {
 
     /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
-        (self.origin, self.meta) = (RequestOrigin::Task(String::new()), None);
-        drop((self.info.take(), self.arguments.take()));
+        self.origin = RequestOrigin::Task(String::new());
+        self.meta = None;
+        // One by one: a tuple of them would be moved before it is dropped.
+        drop(self.info.take());
+        drop(self.arguments.take());
         if let Some(received) = self.received.get_mut() {
             received.clear();
         }
         self.role.clear();
         *self.is_cancelled.get_mut() = false;
-        *self.state.get_mut().unwrap_or_else(PoisonError::into_inner) = State::default();
+        let State { cancelled, calls } = self.state.get_mut().unwrap_or_else(PoisonError::into_inner);
+        *cancelled = None;
+        calls.clear();
     }
 
     /// Creates the entry of the task `id`.
@@ -258,7 +263,7 @@ impl<X: RoleInFlight> InFlightTable<X> {
             let Slots { requests, taken } = &mut *lock(&self.0);
             let ended = requests.get_mut(key.slot()).and_then(|slot| slot.take_if(|(of, _)| *of == key));
             *taken -= usize::from(ended.is_some());
-            if *taken == 0 {
+            if *taken == 0 && requests.len() > MIN_CAPACITY {
                 requests.clear();
                 requests.shrink_to(MIN_CAPACITY);
             }

@@ -7,61 +7,61 @@ use std::{
 };
 
 use mcp_proto::{
+    connection::Connection,
     protocol::Method,
+    rpc::ReplyKey,
     schema::{At, Encode},
     wire::{ErrorObject, JsonObject},
 };
 
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
-    context::Context,
+    context::{Context, RequestContext},
     in_flight::RoleInFlight,
     middleware::{Completed, Layer, Layers},
     replaceable::Replaceable,
-    rpc_result::{AnyResult, ResponseKind, RpcResult},
+    rpc_result::{AnyResult, ResponseKind, RpcResult, respond},
     state::Role,
 };
 use crate::driver_api::deferred::Deferred;
 
-/// The context and the middleware of a request, which the handler and its middleware share.
+/// The context and the middleware of a request, which its handler, its middleware and its responder share. Its memory
+/// can be reused.
 pub(crate) struct SharedRequest<E: Role>(Arc<Option<(Context<E>, Layers<E>)>>);
 
 impl<E: Role> SharedRequest<E> {
-    /// Creates it, in the memory of an earlier one if there is such memory.
-    pub(crate) fn new(context: Context<E>, layers: Layers<E>, memory: Option<Self>) -> Self {
-        if let Some(Self(mut memory)) = memory
-            && let Some(free) = Arc::get_mut(&mut memory)
-        {
-            *free = Some((context, layers));
-            return Self(memory);
-        }
+    pub(crate) fn new(context: Context<E>, layers: Layers<E>) -> Self {
         Self(Arc::new(Some((context, layers))))
     }
 
-    /// Returns the context and the memory for another request, or a copy of the context while middleware still has the
-    /// request.
-    pub(super) fn into_parts(mut self) -> (Context<E>, Option<Self>) {
-        match Arc::get_mut(&mut self.0).and_then(Option::take) {
-            Some((context, _)) => (context, Some(self)),
-            None => (self.context().clone(), None),
-        }
+    /// Takes the context, unless the request is still shared.
+    fn take(&mut self) -> Option<Context<E>> {
+        Some(Arc::get_mut(&mut self.0)?.take()?.0)
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
 
-    fn parts(&self) -> &(Context<E>, Layers<E>) {
-        (*self.0).as_ref().expect("a request that is shared is not cleared")
-    }
-
-    pub(crate) fn context(&self) -> &Context<E> {
-        &self.parts().0
-    }
-
     /// Returns the middleware with this number.
     pub(super) fn layer(&self, number: usize) -> Option<&dyn Layer<E>> {
         self.parts().1.get(number).map(|layer| &**layer)
+    }
+
+    fn parts(&self) -> &(Context<E>, Layers<E>) {
+        (*self.0).as_ref().expect("a request that is shared is not cleared")
+    }
+}
+
+impl<E: Role> RequestContext<E> for SharedRequest<E> {
+    fn context(&self) -> &Context<E> {
+        &self.parts().0
+    }
+
+    fn recycle(mut self) {
+        if let Some(context) = self.take() {
+            context.recycle();
+        }
     }
 }
 
@@ -99,12 +99,64 @@ struct Seen {
 }
 
 impl<E: Role, T> LayeredState<E, T> {
-    pub(crate) const fn new(request: SharedRequest<E>) -> Self {
+    const fn new(request: SharedRequest<E>) -> Self {
         Self { chain: Chain { request, depth: 0, arguments: None, seen: OnceLock::new() }, answer: None }
     }
 
     pub(crate) fn context(&self) -> &Context<E> {
         self.chain.request.context()
+    }
+
+    /// Prepares the state for a request. The state has not begun another one, or has ended it.
+    pub(crate) fn begin(&mut self, context: Context<E>, layers: Layers<E>) -> SharedRequest<E> {
+        match Arc::get_mut(&mut self.chain.request.0) {
+            Some(free) => *free = Some((context, layers)),
+            None => self.chain.request = SharedRequest::new(context, layers),
+        }
+        self.chain.request.clone()
+    }
+
+    /// Clears the state for another request, after the response was sent. Returns `false` if middleware still has the
+    /// request.
+    pub(crate) fn end(&mut self) -> bool {
+        self.answer = None;
+        self.chain.depth = 0;
+        self.chain.arguments = None;
+        drop(self.chain.seen.take());
+        self.chain.request.take().map(Context::recycle).is_some()
+    }
+
+    /// Returns the result that was encoded for middleware.
+    fn encoded(&self) -> Option<&JsonObject> {
+        self.chain.seen.get()?.result.get()?.as_ref()
+    }
+
+    fn answer(&self) -> Result<&T, ErrorObject> {
+        match &self.answer {
+            Some(answer) => answer.as_ref().map_err(Clone::clone),
+            None => Err(ErrorObject::internal("Internal error")),
+        }
+    }
+}
+
+impl<E: Role, T: Encode + 'static> LayeredState<E, T> {
+    pub(super) fn response_kind(&self) -> ResponseKind {
+        response_kind(self.context(), self.answer().as_ref().copied())
+    }
+
+    /// Sends the response of the handler; returns `false` if the outbox has no room.
+    pub(super) fn respond(&self, conn: &mut Connection<E>, key: ReplyKey) -> bool {
+        match (self.encoded(), &self.answer) {
+            (Some(encoded), _) => respond(conn, key, Ok(encoded)),
+            (None, Some(answer)) => respond(conn, key, answer.as_ref()),
+            (None, None) => respond::<_, T>(conn, key, Err(&ErrorObject::internal("Internal error"))),
+        }
+    }
+}
+
+impl<E: Role, T> Default for LayeredState<E, T> {
+    fn default() -> Self {
+        Self::new(SharedRequest(Arc::new(None)))
     }
 }
 
@@ -120,7 +172,7 @@ pub(crate) trait LayeredCall: Send + Sync + 'static {
     /// Starts the handler. This is called once.
     fn start(&mut self) -> Deferred<RpcResult<Self::Result>>;
 
-    /// Keeps the memory for another call, after the response was taken.
+    /// Keeps the memory for another call, after the response was sent.
     fn recycle(self: Box<Self>) {}
 }
 
@@ -171,6 +223,11 @@ impl<C: LayeredCall> AnyCall<C::Role> for C {
     }
 
     fn run(mut self: Box<Self>) -> Deferred<Completed> {
+        let chain = self.chain_mut();
+        if let Some(arguments) = chain.arguments.take() {
+            // A request has one handler, which runs once.
+            let _ = chain.request.context().in_flight.arguments.set(arguments);
+        }
         match self.start().try_take() {
             Ok(answer) => {
                 self.state_mut().answer = Some(answer);
@@ -206,32 +263,19 @@ impl<C: LayeredCall> AnyAnswer for C {
 }
 
 fn seen<C: LayeredCall>(call: &C) -> &Seen {
-    let LayeredState { chain, answer } = call.state();
-    chain.seen.get_or_init(|| {
-        let kind = match answer {
-            Some(answer) => response_kind(chain.request.context(), answer.as_ref()),
-            None => ResponseKind::Error(ErrorObject::internal("Internal error")),
-        };
-        Box::new(Seen { kind, result: OnceLock::new() })
-    })
+    let state = call.state();
+    state.chain.seen.get_or_init(|| Box::new(Seen { kind: state.response_kind(), result: OnceLock::new() }))
 }
 
-/// Takes the response of the handler. Returns `None` if it is the response of another request.
-pub(super) fn take_answer<C: LayeredCall>(
-    call: Box<dyn AnyAnswer>,
-    request: &SharedRequest<C::Role>,
-) -> Option<RpcResult<Replaceable<C::Result>>> {
-    let mut call = (call as Box<dyn Any>).downcast::<C>().ok()?;
+/// Takes the response of the handler.
+pub(super) fn take_answer<C: LayeredCall>(call: &mut C) -> RpcResult<Replaceable<C::Result>> {
     let LayeredState { chain, answer } = call.state_mut();
-    if !chain.request.is(request) {
-        return None;
-    }
-    let (answer, seen) = (answer.take()?, chain.seen.take());
-    call.recycle();
-    Some(answer.map(|result| match seen.and_then(|seen| seen.result.into_inner().flatten()) {
+    let (answer, seen) = (answer.take(), chain.seen.take());
+    let result = answer.unwrap_or_else(|| Err(ErrorObject::internal("Internal error")))?;
+    Ok(match seen.and_then(|seen| seen.result.into_inner().flatten()) {
         Some(encoded) => Replaceable::Encoded(Box::new((result, encoded))),
         None => Replaceable::Handler(result),
-    }))
+    })
 }
 
 /// A handler that is a function of any type.

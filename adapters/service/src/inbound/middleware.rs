@@ -1,6 +1,7 @@
 //! Middleware: code that runs around every response.
 
 use std::{
+    any::Any,
     fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -17,7 +18,7 @@ use mcp_proto::{
 use serde_core::de::DeserializeOwned;
 
 use super::{
-    context::Context,
+    context::{Context, RequestContext},
     failure::Failure,
     in_flight::RequestOrigin,
     layered_call::{AnyAnswer, AnyCall, LayeredCall, RequestIdentity, SharedRequest, take_answer},
@@ -134,6 +135,10 @@ impl<E: Role> fmt::Debug for IncomingRequest<E> {
 pub struct Next<E: Role = ServerRole>(Box<dyn AnyCall<E>>);
 
 impl<E: Role> Next<E> {
+    pub(super) fn new(call: Box<impl LayeredCall<Role = E>>) -> Self {
+        Self(call)
+    }
+
     /// Runs the rest of the chain, and returns the outcome. A panic in it is an error outcome.
     ///
     /// The chain begins at once. Most chains have ended when this returns; the rest runs while the outcome is awaited.
@@ -141,13 +146,13 @@ impl<E: Role> Next<E> {
     pub fn run(self) -> Deferred<Completed> {
         let Self(mut call) = self;
         let chain = call.chain_mut();
-        let request = chain.request.clone();
-        if chain.arguments.is_some() && !has_arguments(RequestIdentity::of(request.context()).method) {
+        if chain.arguments.is_some() && !has_arguments(RequestIdentity::of(chain.request.context()).method) {
             log::failed("middleware has set arguments of a request that has none");
             let error = Failure::rpc(ErrorObject::internal("Internal error"));
-            return Deferred::ready(Completed::failed(request.context(), error));
+            return Deferred::ready(Completed::failed(chain.request.context(), error));
         }
-        let Some(layer) = request.layer(chain.depth) else { return Self(call).run_handler() };
+        let request = chain.request.clone();
+        let Some(layer) = request.layer(chain.depth) else { return call.run() };
         chain.depth += 1;
         let incoming = IncomingRequest { request: request.clone(), arguments: chain.arguments.clone() };
         let begun = catch_unwind(AssertUnwindSafe(|| layer.run(incoming, Self(call))));
@@ -160,16 +165,6 @@ impl<E: Role> Next<E> {
                 polled.map(|outcome| outcome.unwrap_or_else(|failure| Completed::failed(request.context(), failure)))
             })),
         }
-    }
-
-    fn run_handler(self) -> Deferred<Completed> {
-        let Self(mut call) = self;
-        let chain = call.chain_mut();
-        if let Some(arguments) = chain.arguments.take() {
-            // A request has one handler, which runs once.
-            let _ = chain.request.context().in_flight.arguments.set(arguments);
-        }
-        call.run()
     }
 
     /// Replaces the arguments of a `tools/call` or a `prompts/get` for the rest of the chain. They are checked against
@@ -299,18 +294,32 @@ impl Completed {
         Self(Outcome::Layer(Box::new(LayerOutcome::with_result(request, result))))
     }
 
+    /// Returns the call with the response to this request, whose handler is in a `C`, or the response of middleware.
+    pub(super) fn into_call<C: LayeredCall>(
+        self,
+        request: &SharedRequest<C::Role>,
+    ) -> Result<Box<C>, RpcResult<Box<Replaced>>> {
+        // A layer may have kept the outcome of another request and returned it for this one.
+        let foreign = || Err(ErrorObject::internal("Internal error"));
+        match self.0 {
+            Outcome::Handler(answer) => match (answer as Box<dyn Any>).downcast::<C>() {
+                Ok(call) if call.chain().request.is(request) => Ok(call),
+                _ => Err(foreign()),
+            },
+            Outcome::Layer(outcome) if !outcome.request.is(request.context()) => Err(foreign()),
+            Outcome::Layer(outcome) => Err(match (outcome.kind, outcome.result) {
+                (ResponseKind::Error(error), _) => Err(error),
+                (kind, Some(result)) => Ok(Box::new(Replaced { result, kind })),
+                (_, None) => foreign(),
+            }),
+        }
+    }
+
     /// Returns the response to this request, whose handler is in a `C`.
     fn into_answer<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> RpcResult<Replaceable<C::Result>> {
-        // A layer may have kept the outcome of another request and returned it for this one.
-        let is_foreign = || Err(ErrorObject::internal("Internal error"));
-        match self.0 {
-            Outcome::Handler(call) => take_answer::<C>(call, request).unwrap_or_else(is_foreign),
-            Outcome::Layer(outcome) if !outcome.request.is(request.context()) => is_foreign(),
-            Outcome::Layer(outcome) => match (outcome.kind, outcome.result) {
-                (ResponseKind::Error(error), _) => Err(error),
-                (kind, Some(result)) => Ok(Replaceable::Replaced(Box::new(Replaced { result, kind }))),
-                (_, None) => is_foreign(),
-            },
+        match self.into_call::<C>(request) {
+            Ok(mut call) => take_answer(&mut *call),
+            Err(answer) => answer.map(Replaceable::Replaced),
         }
     }
 }
@@ -326,7 +335,7 @@ pub(super) fn run_layers<C: LayeredCall>(
     call: Box<C>,
     request: &SharedRequest<C::Role>,
 ) -> Deferred<RpcResult<Replaceable<C::Result>>> {
-    match Next(call).run().try_take() {
+    match Next::new(call).run().try_take() {
         Ok(completed) => Deferred::ready(completed.into_answer::<C>(request)),
         Err(running) => {
             let request = request.clone();
@@ -380,7 +389,7 @@ where
     T: Future<Output = Result<Completed, Failure>> + Send + 'static,
 {
     fn run(&self, request: IncomingRequest<E>, next: Next<E>) -> Deferred<Result<Completed, Failure>> {
-        self.futures.poll_once((self.function)(request, next))
+        self.futures.poll_once(|| (self.function)(request, next))
     }
 }
 

@@ -52,7 +52,8 @@ impl Received {
         if self.custom.capacity() > MAX_KEPT {
             self.custom = String::new();
         }
-        drop((self.id.take(), self.name.take()));
+        drop(self.id.take());
+        drop(self.name.take());
     }
 
     pub(crate) const fn known(&self) -> Option<Method> {

@@ -45,7 +45,7 @@ impl<T: Encode> Encode for Replaceable<T> {
         match self {
             Self::Handler(result) => result.encode_at(version, serializer),
             Self::Encoded(encoded) => encoded.1.encode_at(version, serializer),
-            Self::Replaced(replaced) => replaced.result.encode_at(version, serializer),
+            Self::Replaced(replaced) => replaced.encode_at(version, serializer),
         }
     }
 
@@ -53,7 +53,17 @@ impl<T: Encode> Encode for Replaceable<T> {
         match self {
             Self::Handler(result) => result.append_at(version, out),
             Self::Encoded(encoded) => encoded.1.append_at(version, out),
-            Self::Replaced(replaced) => replaced.result.append_at(version, out),
+            Self::Replaced(replaced) => replaced.append_at(version, out),
         }
+    }
+}
+
+impl Encode for Replaced {
+    fn encode_at<S: Serializer>(&self, version: Option<ProtocolVersion>, serializer: S) -> Result<S::Ok, S::Error> {
+        self.result.encode_at(version, serializer)
+    }
+
+    fn append_at(&self, version: Option<ProtocolVersion>, out: &mut JsonLine<'_>) -> Result<(), serde_json::Error> {
+        self.result.append_at(version, out)
     }
 }

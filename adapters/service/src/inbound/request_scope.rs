@@ -7,11 +7,11 @@ use mcp_proto::schema::Encode;
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
     context::Context,
-    layered_call::{FunctionCall, LayeredCall, LayeredState, SharedRequest, response_kind},
+    layered_call::{FunctionCall, SharedRequest, response_kind},
     middleware::{Layers, run_layers},
     replaceable::Replaceable,
     request::InboundRequest,
-    rpc_result::RpcResult,
+    rpc_result::{ResponseKind, RpcResult},
     span::Span,
     state::Role,
 };
@@ -29,6 +29,10 @@ impl<E: Role> RequestScope<E> {
         Self { layers: (!layers.is_empty()).then(|| layers.clone()), span: Span::of(inbound) }
     }
 
+    pub(super) const fn has_layers(&self) -> bool {
+        self.layers.is_some()
+    }
+
     /// Runs the handler within the middleware and the span. A panic becomes an error.
     pub(crate) fn run<T: Encode + Send + Sync + 'static>(
         self,
@@ -36,65 +40,47 @@ impl<E: Role> RequestScope<E> {
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<RpcResult<Replaceable<T>>> {
         let Self { layers, span } = self;
-        match layers {
-            None => {
-                let begun = span.within(|| catch_panic(|| f(context)));
-                ended(span, context, begun, Replaceable::Handler)
-            }
-            Some(layers) => {
-                let request = SharedRequest::new(context.clone(), layers, None);
-                let call = Box::new(FunctionCall::new(request.clone(), f));
-                let begun = span.within(|| run_layers(call, &request));
-                ended(span, context, begun, |result| result)
-            }
-        }
-    }
-
-    /// Runs a call in memory of its own as [`run`](Self::run) does. The application has middleware. `memory` is that of
-    /// an earlier call, and then that for the next one. The context is in `place` once the call waits or has ended.
-    pub(super) fn run_call<C: LayeredCall<Role = E>>(
-        self,
-        context: Context<E>,
-        place: &mut Option<Context<E>>,
-        memory: &mut Option<SharedRequest<E>>,
-        call: impl FnOnce(LayeredState<E, C::Result>) -> Box<C>,
-    ) -> Deferred<RpcResult<Replaceable<C::Result>>> {
-        let Self { layers, span } = self;
-        let request = SharedRequest::new(context, layers.unwrap_or_default(), memory.take());
-        let call = call(LayeredState::new(request.clone()));
+        let Some(layers) = layers else {
+            return Self { layers, span }.run_handler(context, f).map(|answer| answer.map(Replaceable::Handler));
+        };
+        let request = SharedRequest::new(context.clone(), layers);
+        let call = Box::new(FunctionCall::new(request.clone(), f));
         let begun = span.within(|| run_layers(call, &request));
-        let answer = ended(span, request.context(), begun, |result| result);
-        let (context, free) = request.into_parts();
-        (*place, *memory) = (Some(context), free);
-        answer
-    }
-}
-
-/// Records the end of a handler in its span.
-fn ended<E: Role, U: Send + 'static, T: Send + 'static>(
-    span: Span,
-    context: &Context<E>,
-    begun: Deferred<RpcResult<U>>,
-    map: fn(U) -> Replaceable<T>,
-) -> Deferred<RpcResult<Replaceable<T>>> {
-    let end = move |span: &Span, context: &Context<E>, answer: RpcResult<U>| {
-        let answer = answer.map(map);
-        span.end(context.is_cancelled(), || match &answer {
+        ended(span, context, begun, |context, answer| match answer {
             Ok(Replaceable::Replaced(replaced)) => replaced.kind.clone(),
             Ok(Replaceable::Handler(result)) => response_kind(context, Ok(result)),
             Ok(Replaceable::Encoded(encoded)) => response_kind(context, Ok(&encoded.0)),
-            Err(error) => response_kind::<E, T>(context, Err(error)),
-        });
-        answer
-    };
-    match begun.try_take() {
-        Ok(answer) => Deferred::ready(end(&span, context, answer)),
-        Err(running) => {
-            let context = context.clone();
-            Deferred::new(async move {
-                let answer = span.instrument(catch_panic_async(pin!(running))).await;
-                end(&span, &context, answer)
-            })
-        }
+            Err(error) => ResponseKind::Error(error.clone()),
+        })
     }
+
+    /// Runs the handler of an application without middleware within the span. A panic becomes an error.
+    pub(super) fn run_handler<T: Send + 'static>(
+        self,
+        context: &Context<E>,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+    ) -> Deferred<RpcResult<T>> {
+        let begun = self.span.within(|| catch_panic(|| f(context)));
+        ended(self.span, context, begun, |context, answer| response_kind(context, answer.as_ref()))
+    }
+}
+
+/// Records the end of a handler in its span. `kind` returns the kind of the response.
+#[inline]
+fn ended<E: Role, T: Send + 'static>(
+    span: Span,
+    context: &Context<E>,
+    begun: Deferred<RpcResult<T>>,
+    kind: fn(&Context<E>, &RpcResult<T>) -> ResponseKind,
+) -> Deferred<RpcResult<T>> {
+    if let Some(answer) = begun.peek() {
+        span.end(context.is_cancelled(), || kind(context, answer));
+        return begun;
+    }
+    let context = context.clone();
+    Deferred::new(async move {
+        let answer = span.instrument(catch_panic_async(pin!(begun))).await;
+        span.end(context.is_cancelled(), || kind(&context, &answer));
+        answer
+    })
 }

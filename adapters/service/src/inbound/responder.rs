@@ -1,15 +1,23 @@
 //! Responders of requests.
 
-use std::sync::Arc;
+use std::{marker::PhantomData, sync::Arc};
 
-use mcp_proto::{connection::SendError, protocol::Phase, rpc::ReplyKey, schema::Encode, wire::ErrorObject};
+use mcp_proto::{
+    connection::{Connection, SendError},
+    protocol::Phase,
+    rpc::ReplyKey,
+    schema::Encode,
+    wire::ErrorObject,
+};
 
 use super::{
-    context::Context,
+    context::{Context, RequestContext},
     in_flight::InFlight,
-    layered_call::{LayeredCall, LayeredState, SharedRequest},
+    layered_call::{LayeredCall, SharedRequest},
+    middleware::{Completed, Next},
     request_scope::RequestScope,
-    rpc_result::{AnyResult, EmptyRpcResult, RpcResult, refuse, respond},
+    rpc_result::{AnyResult, EmptyRpcResult, ResponseKind, RpcResult, refuse, respond},
+    span::Span,
     state::{Role, SessionState},
 };
 use crate::driver_api::{connection_handle::ConnectionHandle, deferred::Deferred};
@@ -23,13 +31,27 @@ pub(crate) fn of_any_result<E: Role, T: Encode + Send + Sync + 'static>(
     Box::new(move |context| run(context).map(|answer| answer.map(AnyResult::new)))
 }
 
+/// The context of a request without middleware.
+pub(crate) struct OwnContext<E: Role>(Context<E>);
+
+impl<E: Role> RequestContext<E> for OwnContext<E> {
+    fn context(&self) -> &Context<E> {
+        &self.0
+    }
+
+    fn recycle(self) {
+        self.0.recycle();
+    }
+}
+
 /// The right to respond to one request. It responds exactly once: dropping it sends an error.
-pub(crate) struct Responder<E: Role> {
+pub(crate) struct Responder<E: Role, C: RequestContext<E> = OwnContext<E>> {
     key: ReplyKey,
     /// The context of the request. Taken when the response is sent.
-    context: Option<Context<E>>,
+    context: Option<C>,
     /// Whether its handler has started.
     begun: bool,
+    role: PhantomData<fn() -> E>,
 }
 
 impl<E: Role> Responder<E> {
@@ -40,7 +62,107 @@ impl<E: Role> Responder<E> {
 
     /// Creates a responder with the context of the request.
     pub(crate) const fn of(context: Context<E>, key: ReplyKey) -> Self {
-        Self { key, context: Some(context), begun: false }
+        Self::with(OwnContext(context), key)
+    }
+
+    /// Runs the handler, and responds with its result.
+    pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
+        mut self,
+        scope: RequestScope<E>,
+        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
+    ) -> Deferred<()> {
+        self.begin();
+        match &self.context {
+            Some(OwnContext(context)) if !context.is_cancelled() && scope.has_layers() => {
+                let answer = scope.run(context, f);
+                self.send_when_ready(answer)
+            }
+            Some(OwnContext(context)) if !context.is_cancelled() => {
+                let answer = scope.run_handler(context, f);
+                self.send_when_ready(answer)
+            }
+            _ => self.send(cancelled()),
+        }
+    }
+
+    #[inline]
+    fn send_when_ready<T: Encode + Send + Sync + 'static>(mut self, answer: Deferred<RpcResult<T>>) -> Deferred<()> {
+        if let Some(answer) = answer.peek()
+            && self.try_send(answer)
+        {
+            return Deferred::ready(());
+        }
+        Deferred::new(async move { self.send_when_writable(&answer.await).await })
+    }
+}
+
+impl<E: Role> Responder<E, SharedRequest<E>> {
+    /// Creates a responder of a request with middleware.
+    pub(crate) const fn of_shared(request: SharedRequest<E>, key: ReplyKey) -> Self {
+        Self::with(request, key)
+    }
+
+    /// Runs a call in memory of its own through its middleware, and responds with its result.
+    pub(crate) fn run_call_and_respond<C: LayeredCall<Role = E>>(mut self, span: Span, call: Box<C>) -> Deferred<()> {
+        self.begin();
+        if self.context.as_ref().is_none_or(|request| request.context().is_cancelled()) {
+            return self.send(cancelled());
+        }
+        match span.within(|| Next::new(call).run()).try_take() {
+            Ok(completed) => self.send_completed::<C>(&span, completed),
+            // Panics of user code are caught within.
+            Err(running) => Deferred::new(async move {
+                let completed = span.instrument(running).await;
+                self.send_completed::<C>(&span, completed).await;
+            }),
+        }
+    }
+
+    /// Sends the response, whose handler is in a `C`.
+    #[inline]
+    fn send_completed<C: LayeredCall<Role = E>>(self, span: &Span, completed: Completed) -> Deferred<()> {
+        let Some(request) = &self.context else { return Deferred::ready(()) };
+        let (context, outcome) = (request.context(), completed.into_call::<C>(request));
+        span.end(context.is_cancelled(), || match &outcome {
+            Ok(call) => call.state().response_kind(),
+            Err(Ok(replaced)) => replaced.kind.clone(),
+            Err(Err(error)) => ResponseKind::Error(error.clone()),
+        });
+        match outcome {
+            Ok(call) => self.send_call(call),
+            Err(answer) => self.send(answer.map(|replaced| *replaced)),
+        }
+    }
+
+    /// Sends the response of a handler from the memory of its call, as soon as there is room for it.
+    #[inline]
+    fn send_call<C: LayeredCall<Role = E>>(mut self, call: Box<C>) -> Deferred<()> {
+        if self.try_send_call(&*call) {
+            call.recycle();
+            return Deferred::ready(());
+        }
+        Deferred::new(async move {
+            let Some(connection) = self.context.as_ref().map(|request| request.context().connection.clone()) else {
+                return;
+            };
+            let attempt = || if self.try_send_call(&*call) { Ok(()) } else { Err(SendError::Busy) };
+            // As below.
+            let _ = connection.when_writable(attempt).await;
+            call.recycle();
+        })
+    }
+
+    #[inline]
+    fn try_send_call<C: LayeredCall<Role = E>>(&mut self, call: &C) -> bool {
+        let key = self.key;
+        // The call recycles the entry of its request.
+        self.respond_and_end(|conn| call.state().respond(conn, key)).is_some()
+    }
+}
+
+impl<E: Role, C: RequestContext<E>> Responder<E, C> {
+    const fn with(context: C, key: ReplyKey) -> Self {
+        Self { key, context: Some(context), begun: false, role: PhantomData }
     }
 
     pub(crate) const fn key(&self) -> ReplyKey {
@@ -57,49 +179,6 @@ impl<E: Role> Responder<E> {
         self.begun = true;
     }
 
-    /// Runs the handler, and responds with its result.
-    pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
-        mut self,
-        scope: RequestScope<E>,
-        f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
-    ) -> Deferred<()> {
-        self.begin();
-        match &self.context {
-            Some(context) if !context.is_cancelled() => {
-                let answer = scope.run(context, f);
-                self.send_when_ready(answer)
-            }
-            _ => self.send(cancelled()),
-        }
-    }
-
-    /// Runs a call in memory of its own through its middleware, and responds with its result. `memory` is that of an
-    /// earlier call, and then that for the next one.
-    pub(crate) fn run_call_and_respond<C: LayeredCall<Role = E>>(
-        mut self,
-        scope: RequestScope<E>,
-        memory: &mut Option<SharedRequest<E>>,
-        call: impl FnOnce(LayeredState<E, C::Result>) -> Box<C>,
-    ) -> Deferred<()> {
-        self.begin();
-        let Some(context) = self.context.take_if(|context| !context.is_cancelled()) else {
-            return self.send(cancelled());
-        };
-        // Panics of user code are caught within, so the context comes back.
-        let answer = scope.run_call(context, &mut self.context, memory, call);
-        self.send_when_ready(answer)
-    }
-
-    fn send_when_ready<T: Encode + Send + Sync + 'static>(self, answer: Deferred<RpcResult<T>>) -> Deferred<()> {
-        match answer.try_take() {
-            Ok(answer) => self.send(answer),
-            Err(running) => Deferred::new(async move {
-                let answer = running.await;
-                self.send(answer).await;
-            }),
-        }
-    }
-
     /// Sends the response, as soon as there is room for it.
     pub(crate) fn send<T: Encode + Send + Sync + 'static>(mut self, answer: RpcResult<T>) -> Deferred<()> {
         if self.try_send(&answer) {
@@ -110,31 +189,48 @@ impl<E: Role> Responder<E> {
 
     /// Waits for room, and sends the response.
     pub(crate) async fn send_when_writable<T: Encode>(mut self, answer: &RpcResult<T>) {
-        let Some(connection) = self.context.as_ref().map(|context| context.connection.clone()) else { return };
+        let Some(connection) = self.context.as_ref().map(|context| context.context().connection.clone()) else {
+            return;
+        };
         let attempt = || if self.try_send(answer) { Ok(()) } else { Err(SendError::Busy) };
         // The response is sent, or the request has ended.
         let _ = connection.when_writable(attempt).await;
     }
 
+    #[inline]
     fn try_send<T: Encode>(&mut self, answer: &RpcResult<T>) -> bool {
         let key = self.key;
-        let send = |context: &mut Context<E>| {
-            if E::CONTINUES_CALLS {
-                context.connection.update(|conn, now| {
-                    conn.handle_timeout(now);
-                    respond(conn, key, answer)
-                })
-            } else {
-                // Without a look at the clock.
-                context.connection.update_untimed(|conn| respond(conn, key, answer))
-            }
+        let ended = self.respond_and_end(|conn| respond(conn, key, answer.as_ref()));
+        ended.map(C::recycle).is_some()
+    }
+
+    /// Sends the response with `respond`, which returns `false` if the outbox has no room. Returns the context if the
+    /// request has ended.
+    #[inline]
+    fn respond_and_end(&mut self, respond: impl FnOnce(&mut Connection<E>) -> bool) -> Option<C> {
+        let Context { shared, connection, .. } = self.context.as_ref()?.context();
+        let sent = if E::CONTINUES_CALLS {
+            connection.update(|conn, now| {
+                conn.handle_timeout(now);
+                respond(conn)
+            })
+        } else {
+            // Without a look at the clock.
+            connection.update_untimed(respond)
         };
-        let context = self.context.take_if(send);
-        if let Some(Context { shared, in_flight, .. }) = context {
-            shared.in_flight.end(self.key);
-            in_flight.recycle();
+        if !sent {
+            return None;
         }
-        self.context.is_none()
+        shared.in_flight.end(self.key);
+        self.context.take()
+    }
+
+    /// Responds to a request that was dropped. Nothing waits for room any more.
+    #[cold]
+    fn refuse(&self, Context { shared, connection, .. }: &Context<E>) {
+        let error = ErrorObject::internal(self.drop_reason(connection));
+        connection.update_untimed(|conn| refuse(conn, self.key, &error));
+        shared.in_flight.end(self.key);
     }
 
     /// Returns the reason that a request gets if it is dropped.
@@ -153,13 +249,11 @@ fn cancelled() -> EmptyRpcResult {
     Err(ErrorObject::internal("Cancelled"))
 }
 
-impl<E: Role> Drop for Responder<E> {
+impl<E: Role, C: RequestContext<E>> Drop for Responder<E, C> {
     fn drop(&mut self) {
         if let Some(context) = &self.context {
-            // A driver drops the jobs that it does not run, or not to their ends. Nothing waits for room any more.
-            let error = ErrorObject::internal(self.drop_reason(&context.connection));
-            context.connection.update_untimed(|conn| refuse(conn, self.key, &error));
-            context.shared.in_flight.end(self.key);
+            // A driver drops the jobs that it does not run, or not to their ends.
+            self.refuse(context.context());
         }
     }
 }

@@ -63,7 +63,7 @@ impl Encode for AnyResult {
 
 /// Responds to a request; returns `false` if the outbox has no room. A response that cannot be sent is replaced by an
 /// error.
-pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, result: &RpcResult<T>) -> bool {
+pub(crate) fn respond<E, T: Encode>(conn: &mut Connection<E>, key: ReplyKey, result: Result<&T, &ErrorObject>) -> bool {
     let sent = match result {
         Ok(result) => conn.respond_or_error(key, result).map(|unsent| unsent.iter().for_each(log::unsent)),
         Err(error) => match conn.respond_error(key, error) {

@@ -86,7 +86,7 @@ impl<E: Dispatch> Session<E> {
         // Most events of a server are requests, which do not concern calls.
         let event = match event {
             Event::Request { key, method, params } => {
-                return shared.handle_request(InboundRequest { connection, key, method, params });
+                return shared.handle_request(&InboundRequest { connection, key, method, params });
             }
             event => event,
         };

@@ -4,6 +4,7 @@ use std::{
     any::Any,
     fmt,
     future::Future,
+    ops::ControlFlow,
     sync::{
         Arc,
         atomic::{AtomicU64, AtomicUsize},
@@ -72,12 +73,10 @@ pub trait Role: Sized + Send + Sync + 'static {
     #[doc(hidden)]
     fn on_closed(_shared: &SessionState<Self>) {}
 
-    /// Responds to a request, or returns its job. A request with a method that is not in the specification is returned.
+    /// Responds to a request, or returns its job. Continues if the method of the request is not in the specification.
     #[doc(hidden)]
-    fn handle_request<'a>(
-        shared: &Arc<SessionState<Self>>,
-        inbound: InboundRequest<'a, Self>,
-    ) -> Result<Option<Job>, InboundRequest<'a, Self>>;
+    fn handle_request(shared: &Arc<SessionState<Self>>, inbound: &InboundRequest<'_, Self>)
+    -> ControlFlow<Option<Job>>;
 
     /// Returns whether a notification is to be handled; others are ignored.
     #[doc(hidden)]

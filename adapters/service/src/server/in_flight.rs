@@ -34,7 +34,10 @@ impl RoleInFlight for ServerInFlight {
     }
 
     fn clear(&mut self) {
-        drop((self.rounds.take(), self.task_upgrade.take(), self.task.take(), self.side_effect.take()));
+        drop(self.rounds.take());
+        drop(self.task_upgrade.take());
+        drop(self.task.take());
+        drop(self.side_effect.take());
     }
 
     fn task_id(&self) -> Option<&str> {

@@ -19,6 +19,7 @@ pub mod form;
 pub(crate) mod in_flight;
 pub(crate) mod inner;
 pub(crate) mod input_required;
+pub(crate) mod layered_tool_call;
 pub(crate) mod methods;
 pub(crate) mod mount;
 pub(crate) mod offers;

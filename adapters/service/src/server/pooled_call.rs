@@ -1,27 +1,23 @@
-//! Queued calls of tools, in reused memory.
+//! Queued calls of tools without middleware, in reused memory.
 
 use std::sync::Arc;
 
-use mcp_proto::{connection::ServerRole, schema::Meta, wire::RawJson};
+use mcp_proto::{
+    connection::ServerRole,
+    schema::Meta,
+    wire::{OwnedRawJson, RawJson},
+};
 
-use super::{call_arguments::CallArguments, tool::Tool, tool_result::ToolAnswer};
+use super::tool::Tool;
 use crate::{
     driver_api::{
         deferred::Deferred,
-        job::{HandlerKind, Job, Start},
+        job::{Job, Start},
     },
-    inbound::{
-        catch_panic::catch_panic,
-        layered_call::{LayeredCall, LayeredState, SharedRequest},
-        request::InboundRequest,
-        request_scope::RequestScope,
-        responder::Responder,
-        rpc_result::RpcResult,
-        state::SessionState,
-    },
+    inbound::{request::InboundRequest, request_scope::RequestScope, responder::Responder, state::SessionState},
 };
 
-/// A queued call of a tool and its responder. Its memory is pooled, so that it needs no allocation.
+/// A queued call of a tool without middleware, and its responder. Its memory is pooled, so that it needs no allocation.
 #[derive(Default)]
 pub(super) struct PooledCall(Box<CallSlot>);
 
@@ -31,48 +27,30 @@ struct CallSlot {
     queued: Option<QueuedCall>,
     /// The buffer of the last arguments, unless it was large.
     buffer: String,
-    /// The call while middleware wraps it.
-    layered: Option<LayeredToolCall>,
-    /// The memory that a call has shared with its middleware, for the next one.
-    memory: Option<SharedRequest<ServerRole>>,
 }
 
 struct QueuedCall {
     tool: Arc<Tool>,
-    arguments: CallArguments,
+    arguments: OwnedRawJson,
     scope: RequestScope<ServerRole>,
     responder: Responder<ServerRole>,
 }
 
-struct LayeredToolCall {
-    tool: Arc<Tool>,
-    state: LayeredState<ServerRole, ToolAnswer>,
-}
-
 impl PooledCall {
-    pub(super) fn new(
+    pub(super) fn job(
         shared: &Arc<SessionState<ServerRole>>,
         inbound: &InboundRequest<'_, ServerRole>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
         meta: Option<Meta>,
-    ) -> Self {
+    ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let mut call = pool::take();
-        let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
-        let arguments = if shared.has_layers() {
-            CallArguments::Received
-        } else {
-            CallArguments::Own(pool::keep(arguments, &mut call.0.buffer))
-        };
+        let (mut call, kind) = (pool::take(), tool.kind());
+        let in_flight = shared.begin_request(inbound, meta, None, true);
+        let arguments = pool::keep(arguments, &mut call.0.buffer);
         let responder = Responder::of(shared.context(connection, in_flight), key);
         call.0.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });
-        call
-    }
-
-    /// Converts it into a job.
-    pub(super) fn into_job(self, kind: HandlerKind) -> Job {
-        Job::pooled(kind, self.0)
+        Job::pooled(kind, call.0)
     }
 }
 
@@ -81,64 +59,23 @@ impl Start for CallSlot {
         let Some(QueuedCall { tool, arguments, scope, responder }) = self.queued.take() else {
             return Deferred::ready(());
         };
-        match arguments {
-            CallArguments::Own(arguments) => responder.run_and_respond(scope, move |context| {
-                let running = tool.run(&arguments.get(), context);
-                pool::recycle_with_buffer(PooledCall(self), arguments);
-                running
-            }),
-            CallArguments::Received => {
-                let mut memory = self.memory.take();
-                let sent = responder.run_call_and_respond(scope, &mut memory, |state| {
-                    self.layered = Some(LayeredToolCall { tool, state });
-                    self
-                });
-                pool::keep_memory(memory);
-                sent
-            }
-        }
+        responder.run_and_respond(scope, move |context| {
+            let running = tool.run(&arguments.get(), context);
+            pool::recycle_with_buffer(PooledCall(self), arguments);
+            running
+        })
     }
 }
-
-impl LayeredCall for CallSlot {
-    type Role = ServerRole;
-    type Result = ToolAnswer;
-
-    fn state(&self) -> &LayeredState<ServerRole, ToolAnswer> {
-        &self.layered.as_ref().expect(IS_LAYERED).state
-    }
-
-    fn state_mut(&mut self) -> &mut LayeredState<ServerRole, ToolAnswer> {
-        &mut self.layered.as_mut().expect(IS_LAYERED).state
-    }
-
-    fn start(&mut self) -> Deferred<RpcResult<ToolAnswer>> {
-        let LayeredToolCall { tool, state } = self.layered.as_mut().expect(IS_LAYERED);
-        let context = state.context();
-        catch_panic(|| CallArguments::Received.with(context, |arguments| tool.run(arguments, context)))
-    }
-
-    fn recycle(mut self: Box<Self>) {
-        self.layered = None;
-        pool::recycle(PooledCall(self));
-    }
-}
-
-/// Middleware gets a call only after it was set.
-const IS_LAYERED: &str = "a layered call has its state";
 
 /// The pool of calls and of the buffers for their arguments. Small calls need no allocation. A large buffer is kept
 /// because the system would unmap it and map it again, page by page, for the next one.
 mod pool {
     use std::{cell::RefCell, mem, sync::Mutex};
 
-    use mcp_proto::{
-        connection::ServerRole,
-        wire::{OwnedRawJson, RawJson},
-    };
+    use mcp_proto::wire::{OwnedRawJson, RawJson};
 
     use super::PooledCall;
-    use crate::{inbound::layered_call::SharedRequest, util::lock::lock};
+    use crate::util::lock::lock;
 
     /// The size of small arguments, in bytes. Most calls have not more.
     const SMALL: usize = 1 << 10;
@@ -181,16 +118,7 @@ mod pool {
         recycle(call);
     }
 
-    /// Keeps memory for the next call with middleware.
-    pub(super) fn keep_memory(memory: Option<SharedRequest<ServerRole>>) {
-        let _ = POOL.try_with(|pool| {
-            if let Some(call) = pool.borrow_mut().last_mut() {
-                call.0.memory = memory;
-            }
-        });
-    }
-
-    pub(super) fn recycle(call: PooledCall) {
+    fn recycle(call: PooledCall) {
         let _ = POOL.try_with(|pool| {
             let mut pool = pool.borrow_mut();
             if pool.len() < MAX_POOLED {

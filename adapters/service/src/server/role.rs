@@ -1,6 +1,6 @@
 //! Dispatch of requests and notifications to a server.
 
-use std::{any::Any, sync::Arc};
+use std::{any::Any, ops::ControlFlow, sync::Arc};
 
 use mcp_proto::{
     connection::{Connection, RequestOptions, SendError, ServerRole},
@@ -95,25 +95,25 @@ impl Role for ServerRole {
         shared.unwatch_tasks();
     }
 
-    fn handle_request<'a>(
+    fn handle_request(
         shared: &Arc<SessionState<Self>>,
-        inbound: InboundRequest<'a, Self>,
-    ) -> Result<Option<Job>, InboundRequest<'a, Self>> {
-        let Some(method) = inbound.method.known() else { return Err(inbound) };
+        inbound: &InboundRequest<'_, Self>,
+    ) -> ControlFlow<Option<Job>> {
+        let Some(method) = inbound.method.known() else { return ControlFlow::Continue(()) };
         let answer = match method {
             // The connection stores the level when the response is queued.
             Method::SetLevel => params(inbound.params.as_ref()).map(|wanted: SetLevelParams| {
                 shared.app.0.composition.wants_log(&wanted.level);
-                shared.answer(&inbound, |_| Ok(EmptyResult::default()))
+                shared.answer(inbound, |_| Ok(EmptyResult::default()))
             }),
             // The connection hands those over that name tasks, or that a composed service has to confirm.
-            Method::Listen if !shared.app.0.routes.has(RouteKey::Tasks) => Ok(shared.listen_to_origins(&inbound)),
-            method => match shared.app.0.routes.handle(shared, method, &inbound) {
+            Method::Listen if !shared.app.0.routes.has(RouteKey::Tasks) => Ok(shared.listen_to_origins(inbound)),
+            method => match shared.app.0.routes.handle(shared, method, inbound) {
                 Some(answer) => answer,
-                None => return Err(inbound),
+                None => return ControlFlow::Continue(()),
             },
         };
-        Ok(answer.unwrap_or_else(|error| shared.refuse(&inbound, error)))
+        ControlFlow::Break(answer.unwrap_or_else(|error| shared.refuse(inbound, error)))
     }
 
     fn accepts_notification(

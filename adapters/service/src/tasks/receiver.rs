@@ -174,7 +174,7 @@ impl<E: Dispatch> SessionState<E> {
             for task in changed {
                 notify_status(conn, task);
             }
-            answers.retain(|(key, answer)| !respond(conn, *key, answer));
+            answers.retain(|(key, answer)| !respond(conn, *key, (**answer).as_ref()));
         });
         DueResponses { shared: self.clone(), connection: connection.clone(), answers }
     }

@@ -371,7 +371,7 @@ fn sleeps_last_for_the_given_time() {
 }
 
 /// The job of a request that was received but has not run yet.
-fn job(pair: &Pair, line: &Value) -> Job {
+pub(super) fn job(pair: &Pair, line: &Value) -> Job {
     let line = line.to_string();
     let event = pair.server.with_conn(|conn| {
         let frame = mcp_proto::codec::Frame::new(line.as_bytes());
@@ -380,11 +380,11 @@ fn job(pair: &Pair, line: &Value) -> Job {
     pair.server_session.handle(&pair.server.connection(), event.expect("a request")).expect("a job")
 }
 
-fn call(id: u8, tool: &str) -> Value {
+pub(super) fn call(id: u8, tool: &str) -> Value {
     json!({"jsonrpc": "2.0", "id": id, "method": "tools/call", "params": {"name": tool}})
 }
 
-fn poll(run: &mut JobKind) -> Poll<()> {
+pub(super) fn poll(run: &mut JobKind) -> Poll<()> {
     let JobKind::Async(future) = run else { panic!("a future") };
     Pin::new(future).poll(&mut std::task::Context::from_waker(Waker::noop()))
 }

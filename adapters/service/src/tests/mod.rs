@@ -12,6 +12,7 @@ mod excerpts;
 mod extension;
 mod files;
 mod input_requests;
+mod layered_calls;
 mod listening;
 mod lists;
 mod middleware;

@@ -165,7 +165,7 @@ impl<T: 'static, S: HandlerState> Call<T, S> {
         let (handler, slot) = (Arc::new(handler), FutureSlot::default());
         let run = move |state: &S, arguments: Arguments<'_>, context: &Context| {
             let future = handler.call(state, arguments, context)?;
-            Ok(slot.poll_once(async move { into(future.await) }))
+            Ok(slot.poll_once(|| async move { into(future.await) }))
         };
         Self { kind: HandlerKind::Async, run: Box::new(run) }
     }

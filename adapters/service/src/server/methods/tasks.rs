@@ -142,8 +142,9 @@ fn call(
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why))
         }
         (task, _) => {
-            let ToolCall { called, tool, caller, .. } = tool_call;
-            shared.call_directly(inbound, CallParams { task, ..called }, tool, caller)
+            let ToolCall { mut called, tool, caller, .. } = tool_call;
+            called.task = task;
+            shared.call_directly(inbound, &mut called, tool, caller)
         }
     }
 }

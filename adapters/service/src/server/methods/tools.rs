@@ -22,6 +22,7 @@ use crate::{
         call_arguments::CallArguments,
         call_params::CallParams,
         input_required::CallerId,
+        layered_tool_call::LayeredToolCall,
         pooled_call::PooledCall,
         required_scopes::lacks_scopes,
         routes::{Request, Route, SentRequest},
@@ -61,7 +62,7 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
 
 impl SessionState<ServerRole> {
     fn call_tool(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let called = CallParams::of(inbound)?;
+        let mut called = CallParams::of(inbound)?;
         // A request of the modern era has metadata; one of a session needs no caller here.
         let modern = called.meta.as_ref().and_then(|_| {
             inbound
@@ -85,7 +86,7 @@ impl SessionState<ServerRole> {
         }
         match tool.tasks {
             Some(tasks) => (tasks.call)(self, inbound, ToolCall { called, tool, extension, caller }),
-            None => self.call_directly(inbound, called, tool, caller),
+            None => self.call_directly(inbound, &mut called, tool, caller),
         }
     }
 
@@ -93,7 +94,7 @@ impl SessionState<ServerRole> {
     pub(super) fn call_directly(
         self: &Arc<Self>,
         inbound: &Request<'_>,
-        CallParams { name, arguments, task, meta }: CallParams<'_>,
+        CallParams { name, arguments, task, meta }: &mut CallParams<'_>,
         tool: Arc<Tool>,
         caller: Option<CallerId>,
     ) -> RpcResult<Option<Job>> {
@@ -102,14 +103,15 @@ impl SessionState<ServerRole> {
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         if caller.is_none() {
-            return Ok(Some({
-                let kind = tool.kind();
-                PooledCall::new(self, inbound, tool, &arguments, meta).into_job(kind)
+            let meta = meta.take();
+            return Ok(Some(match self.has_layers() {
+                true => LayeredToolCall::job(self, inbound, tool, arguments, meta),
+                false => PooledCall::job(self, inbound, tool, arguments, meta),
             }));
         }
-        let (kind, arguments) = (tool.kind(), CallArguments::of(self, arguments));
+        let (kind, arguments) = (tool.kind(), CallArguments::of(self, arguments.clone()));
         let run = move |context: &Context| arguments.with(context, |arguments| tool.run(arguments, context));
-        self.run_with_input(inbound, caller, meta, kind, ToolAnswer::is_error, run)
+        self.run_with_input(inbound, caller, meta.take(), kind, ToolAnswer::is_error, run)
     }
 
     /// Returns the response to a client without the capabilities that a tool requires.

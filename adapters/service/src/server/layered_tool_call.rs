@@ -1,0 +1,119 @@
+//! Queued calls of tools with middleware, in reused memory.
+
+use std::sync::Arc;
+
+use mcp_proto::{
+    connection::ServerRole,
+    schema::Meta,
+    wire::{ErrorObject, RawJson},
+};
+
+use super::{call_arguments::CallArguments, tool::Tool, tool_result::ToolAnswer};
+use crate::{
+    driver_api::{
+        deferred::Deferred,
+        job::{Job, Start},
+    },
+    inbound::{
+        catch_panic::catch_panic,
+        layered_call::{LayeredCall, LayeredState, SharedRequest},
+        request::InboundRequest,
+        responder::Responder,
+        rpc_result::RpcResult,
+        span::Span,
+        state::SessionState,
+    },
+};
+
+/// A queued call of a tool that middleware wraps, and its responder. Its memory is pooled, so that it needs no
+/// allocation.
+#[derive(Default)]
+pub(super) struct LayeredToolCall {
+    /// Taken when the call starts.
+    queued: Option<(Responder<ServerRole, SharedRequest<ServerRole>>, Span)>,
+    /// Taken when the handler starts.
+    tool: Option<Arc<Tool>>,
+    state: LayeredState<ServerRole, ToolAnswer>,
+}
+
+impl LayeredToolCall {
+    pub(super) fn job(
+        shared: &Arc<SessionState<ServerRole>>,
+        inbound: &InboundRequest<'_, ServerRole>,
+        tool: Arc<Tool>,
+        arguments: &RawJson<'_>,
+        meta: Option<Meta>,
+    ) -> Job {
+        let InboundRequest { connection, key, .. } = *inbound;
+        let (mut call, kind) = (pool::take(), tool.kind());
+        let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
+        let request = call.state.begin(shared.context(connection, in_flight), shared.layers());
+        call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
+        call.tool = Some(tool);
+        Job::pooled(kind, call)
+    }
+}
+
+impl Start for LayeredToolCall {
+    fn start(mut self: Box<Self>) -> Deferred<()> {
+        match self.queued.take() {
+            Some((responder, span)) => responder.run_call_and_respond(span, self),
+            None => Deferred::ready(()),
+        }
+    }
+}
+
+impl LayeredCall for LayeredToolCall {
+    type Role = ServerRole;
+    type Result = ToolAnswer;
+
+    fn state(&self) -> &LayeredState<ServerRole, ToolAnswer> {
+        &self.state
+    }
+
+    fn state_mut(&mut self) -> &mut LayeredState<ServerRole, ToolAnswer> {
+        &mut self.state
+    }
+
+    fn start(&mut self) -> Deferred<RpcResult<ToolAnswer>> {
+        let Some(tool) = self.tool.take() else {
+            return Deferred::ready(Err(ErrorObject::internal("Internal error")));
+        };
+        let context = self.state.context();
+        catch_panic(|| CallArguments::Received.with(context, |arguments| tool.run(arguments, context)))
+    }
+
+    fn recycle(mut self: Box<Self>) {
+        if self.state.end() {
+            pool::recycle(self);
+        }
+    }
+}
+
+/// The pool of calls.
+mod pool {
+    use std::cell::RefCell;
+
+    use super::LayeredToolCall;
+
+    /// The most calls that a thread keeps.
+    const MAX_POOLED: usize = 64;
+
+    thread_local! {
+        #[expect(clippy::vec_box, reason = "calls are used in their boxes")]
+        static POOL: RefCell<Vec<Box<LayeredToolCall>>> = const { RefCell::new(Vec::new()) };
+    }
+
+    pub(super) fn take() -> Box<LayeredToolCall> {
+        POOL.try_with(|pool| pool.borrow_mut().pop()).ok().flatten().unwrap_or_default()
+    }
+
+    pub(super) fn recycle(call: Box<LayeredToolCall>) {
+        let _ = POOL.try_with(|pool| {
+            let mut pool = pool.borrow_mut();
+            if pool.len() < MAX_POOLED {
+                pool.push(call);
+            }
+        });
+    }
+}
