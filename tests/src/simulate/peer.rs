@@ -1,9 +1,12 @@
 //! One side of a connection with its driver. The parts of the driver loop run in any order.
 
+use std::time::Duration;
+
 use mcp_proto::{
     codec::{Frame, LineDecoder},
     connection::{Connection, Event, Limits, ResourceUsage, Route, Transmit},
     protocol::{Phase, Role},
+    rpc::Timestamp,
 };
 
 use super::{
@@ -27,6 +30,8 @@ pub struct Peer<E> {
     /// A second decoder that receives the same bytes one by one. The lines must be equal.
     byte_decoder: Option<LineDecoder>,
     out: Vec<u8>,
+    /// When output was last written, or none was pending.
+    progress_at: Timestamp,
     eof: bool,
     is_broken: bool,
     /// The driver has left its loop.
@@ -37,6 +42,9 @@ const CANCELLED: &[u8] = br#"{"jsonrpc":"2.0","method":"notifications/cancelled"
 
 /// The most messages of a loop iteration that polls single messages.
 const FRUGAL: u64 = 30;
+
+/// How long a write may make no progress. It is longer than all stalls, after which a connection has to recover.
+const WRITE_TIMEOUT: Duration = Duration::from_secs(7200);
 
 impl<E: RoleExt> Peer<E> {
     /// Returns a driver before its first iteration.
@@ -55,6 +63,7 @@ impl<E: RoleExt> Peer<E> {
             lines,
             byte_decoder,
             out: Vec::new(),
+            progress_at: env.now,
             eof: false,
             is_broken: false,
             has_stopped: false,
@@ -209,6 +218,13 @@ impl<E: RoleExt> Peer<E> {
             }
         }
         self.check();
+        if moved || self.out.is_empty() && output.has_room() {
+            self.progress_at = env.now;
+        } else if env.now.saturating_since(self.progress_at) > WRITE_TIMEOUT {
+            env.note(self.app.peer_id, "gives up", "the peer does not read");
+            self.disconnect(env);
+            return true;
+        }
         moved
     }
 
