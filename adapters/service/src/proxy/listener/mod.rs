@@ -187,9 +187,13 @@ impl<'a> Listener<'a> {
         woken
     }
 
-    /// Plans another attempt if one is needed. The last of the requests in flight decides.
+    /// Plans another attempt if one is needed. The last of the requests in flight decides, except for a lost resource:
+    /// none of them names it, and clients may change their subscriptions all the time.
     fn plan(&mut self) {
         if self.requests.len() > 0 {
+            if lock(&self.shared.watches).has_lost() {
+                self.retry.plan(true, self.peer, self.shared.limits.list_time);
+            }
             return;
         }
         self.refusals.clear();
@@ -246,7 +250,9 @@ impl<'a> Listener<'a> {
         self.refusals.clear();
         self.number += 1;
         self.groups.push(Group { number: self.number, subscription, seen: 1 });
-        self.replace(request.replaced.as_deref().unwrap_or_default());
+        let is_partial = self.replace(request.replaced.as_deref().unwrap_or_default());
+        // Another request for all resources would be acknowledged in part again.
+        self.is_merge_refused |= is_partial && request.replaced.is_some();
         if self.groups.len() > MAX_GROUPS && !self.is_merge_refused {
             lock(&self.shared.watches).renew();
         }
@@ -303,12 +309,21 @@ impl<'a> Listener<'a> {
         self.groups.retain(|group| !group.subscription.is_over());
     }
 
-    /// Records which resources the latest subscription covers, and ends those that it replaces.
-    fn replace(&mut self, replaced: &[u64]) {
-        let mut missed = Vec::new();
+    /// Records which resources the latest subscription covers, and ends those that it replaces. Of these, it keeps those
+    /// to a resource with clients that the server has left out this time. Returns whether there is such a resource.
+    fn replace(&mut self, replaced: &[u64]) -> bool {
+        let (mut missed, mut ended) = (Vec::new(), replaced.to_vec());
         if let Some(latest) = self.groups.last() {
-            let kept = names(self.groups.iter().filter(|group| !replaced.contains(&group.number)));
             let mut watches = lock(&self.shared.watches);
+            let named = names(self.groups.iter().filter(|group| !replaced.contains(&group.number)));
+            let left_out: BTreeSet<_> = latest.requested().filter(|uri| !named.contains(*uri)).collect();
+            let left_out: BTreeSet<_> = left_out.into_iter().filter(|uri| watches.is_held(uri)).collect();
+            for group in self.groups.iter().filter(|group| replaced.contains(&group.number)) {
+                if group.names().iter().any(|uri| left_out.contains(uri)) {
+                    ended.retain(|number| *number != group.number);
+                }
+            }
+            let kept = names(self.groups.iter().filter(|group| !ended.contains(&group.number)));
             for uri in latest.requested() {
                 let outcome = if kept.contains(uri) { Ok(()) } else { Err(DECLINED.to_owned()) };
                 if watches.subscribed(uri, &outcome) {
@@ -316,8 +331,9 @@ impl<'a> Listener<'a> {
                 }
             }
         }
-        self.end_replaced(replaced);
+        self.end_replaced(&ended);
         missed.iter().for_each(|uri| self.shared.resource_updated(uri));
+        ended.len() < replaced.len()
     }
 
     /// Ends the subscriptions without clients.

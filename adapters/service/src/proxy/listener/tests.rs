@@ -42,6 +42,8 @@ struct Rules {
     bad: BTreeSet<String>,
     /// The most resources that it accepts in one request.
     most: Option<usize>,
+    /// The most resources that it acknowledges of one request.
+    acknowledged: Option<usize>,
     /// Whether it ends each subscription with an error after it has acknowledged it.
     ends: bool,
     /// The resources of each request.
@@ -60,18 +62,23 @@ impl Rules {
         let uris: Vec<_> = uris.map(|uri| uri.as_str().expect("a URI").to_owned()).collect();
         let is_refused =
             self.most.is_some_and(|most| uris.len() > most) || uris.iter().any(|uri| self.bad.contains(uri));
+        let mut agreed = filter.clone();
+        if let Some(uris) = agreed["resourceSubscriptions"].as_array_mut() {
+            uris.truncate(self.acknowledged.unwrap_or(usize::MAX));
+        }
+        let is_of_lists = uris.is_empty();
         self.requests.push(uris);
         let error = json!({"jsonrpc": "2.0", "id": id, "error": {"code": -32602, "message": "no such resource"}});
         if is_refused {
             return vec![error.to_string()];
         }
-        if !self.ends {
+        if !self.ends && (self.acknowledged.is_none() || is_of_lists) {
             return Vec::new();
         }
-        let params = json!({"notifications": filter, "_meta": {"io.modelcontextprotocol/subscriptionId": id}});
+        let params = json!({"notifications": agreed, "_meta": {"io.modelcontextprotocol/subscriptionId": id}});
         let method = "notifications/subscriptions/acknowledged";
         let acknowledged = json!({"jsonrpc": "2.0", "method": method, "params": params});
-        vec![acknowledged.to_string(), error.to_string()]
+        if self.ends { vec![acknowledged.to_string(), error.to_string()] } else { vec![acknowledged.to_string()] }
     }
 }
 
@@ -310,6 +317,20 @@ fn a_server_that_limits_a_request_gets_several() {
     drop(subscription);
     world.settle();
     assert!(names(0..30).iter().all(|name| !world.is_notified(name)));
+}
+
+#[test]
+fn a_resource_left_out_of_a_larger_request_is_kept() {
+    let mut world = World::new();
+    lock(&world.rules).acknowledged = Some(2);
+    let client = world.client(V2025_11_25);
+    for name in ["b", "c", "a"] {
+        world.subscribe(client, name).expect("subscribed");
+    }
+    // The last request names all, and `c` stays in the one before.
+    assert_eq!(world.take_requests(), [uris(&["b"]), uris(&["b", "c"]), uris(&["a", "b", "c"])]);
+    world.advance(Duration::from_secs(120));
+    assert!(world.take_requests().is_empty(), "nothing is lost");
 }
 
 #[test]
