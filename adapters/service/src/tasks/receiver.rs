@@ -258,6 +258,10 @@ impl<E: Dispatch> SessionState<E> {
             if !conn.is_open(key) {
                 return Ok(Announcement::Ended);
             }
+            // A task that cannot be announced yet must not take the place of an older one.
+            if !conn.has_room() {
+                return Ok(Announcement::Busy);
+            }
             let mut in_flight = None;
             let task = self.tasks.create(now, task.ttl, params, (scopes, is_announced), |id| {
                 let begun = InFlight::of_task(id, meta);
