@@ -65,9 +65,10 @@ impl LiveServer {
         }
     }
 
-    /// Returns the next event, or `None` if there is none before the deadline.
+    /// Returns the next event, or `None` if there is none before the deadline, or the deadline has passed: a server may
+    /// write without end.
     pub(super) fn next_event(&self, deadline: Instant) -> Option<Event> {
-        match self.events.recv_timeout(deadline.saturating_duration_since(Instant::now())) {
+        match self.events.recv_timeout(deadline.checked_duration_since(Instant::now())?) {
             Ok(event) => Some(event),
             Err(RecvTimeoutError::Timeout) => None,
             Err(RecvTimeoutError::Disconnected) => Some(Event::End),
