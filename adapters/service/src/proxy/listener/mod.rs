@@ -309,8 +309,8 @@ impl<'a> Listener<'a> {
         self.groups.retain(|group| !group.subscription.is_over());
     }
 
-    /// Records which resources the latest subscription covers, and ends those that it replaces. Of these, it keeps those
-    /// to a resource with clients that the server has left out this time. Returns whether there is such a resource.
+    /// Records which resources the latest subscription covers, and ends those that it replaces. Of these, it keeps
+    /// those to a resource with clients that the server has left out this time. Returns whether it keeps one.
     fn replace(&mut self, replaced: &[u64]) -> bool {
         let (mut missed, mut ended) = (Vec::new(), replaced.to_vec());
         if let Some(latest) = self.groups.last() {
