@@ -146,7 +146,9 @@ mod tests {
         assert_eq!(address(&[("http_proxy", "a:2"), ("ALL_PROXY", "socks5://b")]), is("a", 2));
         assert_eq!(address(&[("HTTP_PROXY", "http://[::1]")]), is("[::1]", 80));
         let in_cgi = [("REQUEST_METHOD", ""), ("HTTP_PROXY", "a"), ("http_proxy", "b")];
-        assert_eq!((address(&in_cgi), address(&in_cgi[..2])), (is("b", 80), Ok(None)));
+        // Both are one variable on Windows.
+        let expected = if cfg!(windows) { Ok(None) } else { is("b", 80) };
+        assert_eq!((address(&in_cgi), address(&in_cgi[..2])), (expected, Ok(None)));
         for other in [
             "socks5://canary",
             "https://canary",
