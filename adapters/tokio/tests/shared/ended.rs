@@ -1,6 +1,6 @@
 //! Streams of a process that has ended, and streams that are left, in Redis.
 
-use std::{future::Future, task::Poll, time::Duration};
+use std::{future::Future, task::Poll};
 
 use mcp_driver::{
     Holder,
@@ -91,6 +91,6 @@ pub(super) async fn a_stream_is_left_outside_of_a_runtime(url: String) {
     }
     std::thread::spawn(move || drop(following)).join().expect("no panic");
     while !channels().await.is_empty() {
-        tokio::time::sleep(Duration::from_millis(1)).await;
+        tokio::task::yield_now().await;
     }
 }
