@@ -189,7 +189,17 @@ impl SessionState<ServerRole> {
         };
         self.expire_tasks(&connection);
         let holder = TaskHolder::of(task_upgrade.owner.as_deref(), &*connection, self.calls.number());
-        let task = connection.update(|conn, now| self.create_task(conn, now, holder, &in_flight))?;
+        let task = loop {
+            let created = connection.update(|conn, now| {
+                // A task that cannot be announced yet must not take the place of an older one.
+                has_room(conn).map_err(|_| UpgradeError::Busy)?;
+                self.create_task(conn, now, holder.clone(), &in_flight)
+            });
+            match created {
+                Err(UpgradeError::Busy) => wait_for_room(&connection, &in_flight).await?,
+                created => break created?,
+            }
+        };
         let tasks = self.app.tasks();
         let unannounced = UnannouncedTask { tasks, task: Some(task.clone()) };
         let stored = in_flight.unless_cancelled(store.put(tasks.record_of(&task))).await;
@@ -210,10 +220,7 @@ impl SessionState<ServerRole> {
                 false => Err(UpgradeError::Cancelled),
             });
             match announced {
-                Err(UpgradeError::Busy) => {
-                    let room = connection.when_writable(|| connection.read(has_room));
-                    let _ = in_flight.unless_cancelled(room).await.ok_or(UpgradeError::Cancelled)?;
-                }
+                Err(UpgradeError::Busy) => wait_for_room(&connection, &in_flight).await?,
                 announced => break announced?,
             }
         }
@@ -373,6 +380,16 @@ fn task_result(result: Replaceable<RoundResult<CallToolResult>>) -> RpcResult<Ca
 
 fn has_room(conn: &Connection<ServerRole>) -> Result<(), SendError> {
     if conn.has_room() { Ok(()) } else { Err(SendError::Busy) }
+}
+
+/// Waits until the outbox has room for a response. Fails if the request is cancelled before.
+async fn wait_for_room(
+    connection: &Arc<dyn ConnectionHandle<ServerRole>>,
+    in_flight: &InFlight<ServerInFlight>,
+) -> Result<(), UpgradeError> {
+    let room = connection.when_writable(|| connection.read(has_room));
+    // It is only ever refused as busy.
+    in_flight.unless_cancelled(room).await.map(drop).ok_or(UpgradeError::Cancelled)
 }
 
 /// The execution of a request that may become a task. Dropping it early ends the request or the task, too.

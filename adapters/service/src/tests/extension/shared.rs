@@ -244,6 +244,13 @@ fn request_can_be_cancelled_while_its_task_is_stored() {
 }
 
 #[test]
+fn request_cancelled_before_the_outbox_has_room_is_not_stored() {
+    let shared = Shared::default();
+    super::store::cancel_before_the_outbox_has_room(|builder| shared.process(builder));
+    assert_eq!(lock(&shared.0).tasks.len(), 2, "the first and the last, whose removal was not written yet");
+}
+
+#[test]
 fn tasks_of_a_process_that_has_ended_have_failed() {
     let (open, gate) = Gate::new();
     let shared = Shared::default();

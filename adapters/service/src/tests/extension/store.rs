@@ -508,22 +508,36 @@ fn fill_outbox(pair: &Pair) {
     assert!(!connection.read(|conn| conn.has_room()));
 }
 
-#[test]
-fn a_task_that_waits_for_the_outbox_removes_no_other() {
-    let (open, gate) = Gate::new();
+/// Cancels a call of a tool that becomes a task, while the outbox of the server is full. The policy of the service has
+/// room for one task. The service of `build` may keep its tasks anywhere.
+pub(super) fn cancel_before_the_outbox_has_room(build: impl FnOnce(ServiceBuilder) -> Service) {
+    let runs = Arc::new(AtomicUsize::new(0));
+    let counted = runs.clone();
+    let tool = task_tool("counts", move |_| {
+        counted.fetch_add(1, Ordering::Relaxed);
+        Ok(CallToolResult::text("done"))
+    });
     let policy = TaskPolicy { max_tasks_per_principal: 1, ..TaskPolicy::default() };
-    let service = kept(policy, &gate).build().expect("a good service");
+    let service = build(echo().tool(tool).task_policy(policy));
     let pair = narrow(&service);
-    let id = begin(&pair, "works");
-    open.send(()).expect("it waits");
+    let id = begin(&pair, "counts");
     until_status(&pair, &id, "completed");
     fill_outbox(&pair);
-    input_to_server(&pair, "call", "tools/call", json!({"name": "works"}));
+    input_to_server(&pair, "call", "tools/call", json!({"name": "counts"}));
     let params = json!({"requestId": "call"});
     pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
     pair.settle();
     until_status(&pair, &id, "completed");
-    assert_eq!(service.tasks().usage().0, 1);
+    assert_eq!((service.tasks().usage().0, runs.load(Ordering::Relaxed)), (1, 1));
+    // The next call becomes a task, which takes the room of the first.
+    let next = begin(&pair, "counts");
+    until_status(&pair, &next, "completed");
+    assert_eq!((service.tasks().usage().0, runs.load(Ordering::Relaxed)), (1, 2));
+}
+
+#[test]
+fn request_cancelled_before_the_outbox_has_room_is_no_task() {
+    cancel_before_the_outbox_has_room(|builder| builder.build().expect("a good service"));
 }
 
 #[test]
