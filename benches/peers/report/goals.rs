@@ -32,10 +32,8 @@ pub(crate) fn short(value: f64) -> String {
 }
 
 pub(crate) fn goals(results: &Results) -> Vec<Goal> {
-    [core(results), decoding(results), servers(results), web(results), memory(results), programs(results)]
-        .into_iter()
-        .flatten()
-        .collect()
+    let groups = [core, eras, decoding, clients, servers, web, processors, memory, programs, defaults];
+    groups.into_iter().flat_map(|group| group(results)).collect()
 }
 
 fn core(Results { times, allocations, .. }: &Results) -> Vec<Goal> {
@@ -58,6 +56,16 @@ fn core(Results { times, allocations, .. }: &Results) -> Vec<Goal> {
     ]
 }
 
+fn eras(Results { times, allocations, .. }: &Results) -> Vec<Goal> {
+    let against = |modern: &str, legacy: &str| times.of(modern) / times.of(legacy);
+    let (modern, legacy) = ("round trip/1 at once, 2026-07-28", "round trip/1 at once");
+    vec![
+        most("a call of 2026-07-28 in the core, against one of a session", against(modern, legacy), 1.15, "×"),
+        most("allocations of it", allocations[modern], 0.0, ""),
+        most("the same over HTTP in JSON", against("http/JSON, 2026-07-28", "http/JSON, a session"), 1.15, "×"),
+    ]
+}
+
 fn decoding(Results { times, .. }: &Results) -> Vec<Goal> {
     let against = |what: &str, limit: &str, name: &str| {
         times.of(&format!("decode/{what}, {name}")) / times.of(&format!("decode/limit: {limit}, {name}"))
@@ -76,6 +84,25 @@ fn decoding(Results { times, .. }: &Results) -> Vec<Goal> {
         let escaped =
             times.of(&format!("encode/escaped, {name}")) / times.of(&format!("encode/limit: escaped, {name}"));
         goals.push(most(format!("escaping {name}, against the fastest crate for it"), escaped, 1.0, "×"));
+    }
+    goals
+}
+
+fn clients(Results { times, .. }: &Results) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for adapter in ["blocking", "smol", "tokio"] {
+        for (over, at_once, wanted) in [("memory", 1, 5.0), ("memory", 64, 5.0), ("stdio", 1, 3.0), ("stdio", 64, 8.0)]
+        {
+            let of = |peer: &str| times.of(&format!("{peer}/{over}, {at_once} at once"));
+            let what = format!("{adapter}, client and server over {over}: {at_once} at once, against rmcp's");
+            goals.push(least(what, of("rmcp") / of(adapter), wanted, "×"));
+        }
+        for at_once in [1, 64] {
+            let of = |client: &str| times.of(&format!("client/{client}, {at_once} at once"));
+            let wanted = if adapter == "blocking" { 0.5 } else { 0.7 };
+            let what = format!("{adapter}, client over HTTP: {at_once} at once, against a client of `hyper`");
+            goals.push(least(what, of("hyper") / of(adapter), wanted, "×"));
+        }
     }
     goals
 }
@@ -114,6 +141,17 @@ fn web(Results { web, .. }: &Results) -> Vec<Goal> {
     goals
 }
 
+fn processors(Results { processors, .. }: &Results) -> Vec<Goal> {
+    let mut goals = Vec::new();
+    for adapter in ["blocking", "smol", "tokio"] {
+        for (sessions, name, wanted) in [("each", "a session per connection", 1.8), ("one", "one session", 1.6)] {
+            let what = format!("{adapter}, HTTP: two processors over one, {name}");
+            goals.push(least(what, processors.gain(adapter, sessions), wanted, "×"));
+        }
+    }
+    goals
+}
+
 fn memory(Results { allocations, .. }: &Results) -> Vec<Goal> {
     let held = |name: &str| allocations[&format!("memory/{name}")];
     let stream = held("an HTTP session with an open stream") - held("an HTTP session");
@@ -140,6 +178,28 @@ fn programs(Results { servers, .. }: &Results) -> Vec<Goal> {
         goals.push(most(format!("{adapter}: size, stripped"), program.size as f64 / f64::from(1 << 20), 1.0, " MiB"));
         let start = figures.start / limit.start;
         goals.push(most(format!("{adapter}: start to the first answer, against `json`"), start, 1.2, "×"));
+    }
+    goals
+}
+
+#[expect(clippy::cast_precision_loss, reason = "they are not that large")]
+fn defaults(Results { servers, web_programs, .. }: &Results) -> Vec<Goal> {
+    let limit = servers["json"].1;
+    let rmcp = [&servers["rmcp, defaults"].0, &web_programs["rmcp"]];
+    let mut goals = Vec::new();
+    for adapter in ["blocking", "smol", "tokio"] {
+        let (program, figures) = &servers[&*format!("{adapter}, defaults")];
+        let goal = |what: &str| format!("{adapter}, default features: {what}");
+        goals.extend([
+            most(goal("start to the first answer, against `json`"), figures.start / limit.start, 1.5, "×"),
+            most(goal("resident after it"), figures.resident, 4.0, " MiB"),
+        ]);
+        let programs = [("stdio", program, 3.0), ("HTTP", &web_programs[adapter], 4.0)];
+        for ((over, program, wanted), rmcp) in programs.into_iter().zip(rmcp) {
+            let built = program.build.as_secs_f64() / rmcp.build.as_secs_f64();
+            goals.push(most(goal(&format!("size over {over}, stripped")), program.size as f64 / 1e6, wanted, " MB"));
+            goals.push(most(goal(&format!("clean build over {over}, against rmcp's")), built, 0.6, "×"));
+        }
     }
     goals
 }

@@ -7,7 +7,9 @@ mod page;
 #[path = "../shared/mod.rs"]
 mod peers;
 mod picture;
+mod processors;
 mod programs;
+mod sdks;
 mod stdio;
 mod timing;
 mod web;
@@ -22,7 +24,8 @@ use std::{
     time::Instant,
 };
 
-use programs::Program;
+use processors::Processors;
+use programs::{Program, Source};
 use stdio::{Figures, Start};
 use timing::Times;
 use web::{Form, Rates};
@@ -40,6 +43,12 @@ pub(crate) struct Results {
     pub(crate) servers: Servers,
     /// Servers over HTTP.
     pub(crate) web: BTreeMap<String, Rates>,
+    /// The programs of servers over HTTP with default features.
+    pub(crate) web_programs: BTreeMap<&'static str, Program>,
+    /// Servers over HTTP on more processors.
+    pub(crate) processors: Processors,
+    /// The table of other SDKs.
+    pub(crate) sdks: String,
 }
 
 #[expect(clippy::print_stderr, reason = "it takes minutes")]
@@ -75,7 +84,21 @@ fn measure() -> Result<Results, Box<dyn Error>> {
         scope.spawn(staying).join()
     })
     .map_err(|_| "a panic")?;
-    Ok(Results { times, allocations, servers: servers()?, web: web()? })
+    let servers = servers()?;
+    let web_programs = web_programs()?;
+    let [hyper, threads] = ["hyper", "threads"].map(|limit| {
+        say(&format!("building the program {limit}"));
+        programs::build(Source::of(if limit == "hyper" { "echo-hyper" } else { "echo-threads" }))
+    });
+    let (hyper, threads) = (hyper?.path, threads?.path);
+    let web = web(&hyper, &threads, &web_programs["rmcp"].path)?;
+    say("programs, over HTTP on more processors");
+    let ours = ["blocking", "smol", "tokio"].map(|adapter| (adapter, &*web_programs[adapter].path, ""));
+    let bare = ("bare hyper", &*hyper, "many");
+    let peer = ("rmcp", &*web_programs["rmcp"].path, "");
+    let processors = processors::measure(&[&[bare], &ours[..], &[peer]].concat())?;
+    say("other SDKs");
+    Ok(Results { times, allocations, servers, web, web_programs, processors, sdks: sdks::measure() })
 }
 
 /// Runs the program that counts allocations, since counting takes time.
@@ -91,24 +114,29 @@ fn allocations() -> Result<BTreeMap<String, f64>, Box<dyn Error>> {
 }
 
 fn servers() -> Result<Servers, Box<dyn Error>> {
-    let kinds: [(&str, &str, &[&str]); 7] = [
-        ("blocking", "blocking", &[]),
-        ("smol", "smol", &[]),
-        ("tokio", "tokio", &[]),
-        ("rmcp", "rmcp", &[]),
-        ("rmcp, usual", "rmcp", &["stdio"]),
-        ("json", "limit", &[]),
-        ("pipe", "limit", &["pipe"]),
+    let defaults = |package, program| Source { package, program, has_http: false };
+    let kinds: [(&str, Source, &[&str]); 11] = [
+        ("blocking", Source::of("echo-blocking"), &[]),
+        ("smol", Source::of("echo-smol"), &[]),
+        ("tokio", Source::of("echo-tokio"), &[]),
+        ("rmcp", Source::of("echo-rmcp"), &[]),
+        ("rmcp, usual", Source::of("echo-rmcp"), &["stdio"]),
+        ("json", Source::of("echo-limit"), &[]),
+        ("pipe", Source::of("echo-limit"), &["pipe"]),
+        ("blocking, defaults", defaults("defaults-blocking", "stdio-blocking"), &[]),
+        ("smol, defaults", defaults("defaults-smol", "stdio-smol"), &[]),
+        ("tokio, defaults", defaults("defaults-tokio", "stdio-tokio"), &[]),
+        ("rmcp, defaults", defaults("defaults-rmcp", "stdio-rmcp"), &[]),
     ];
-    let mut built = BTreeMap::<&str, Program>::new();
-    for (_, package, _) in kinds {
-        if !built.contains_key(package) {
-            say(&format!("building the program {package}"));
-            built.insert(package, programs::build(package)?);
+    let mut built = BTreeMap::<Source, Program>::new();
+    for (_, source, _) in kinds {
+        if !built.contains_key(&source) {
+            say(&format!("building the program {}", source.program));
+            built.insert(source, programs::build(source)?);
         }
     }
-    let start = |(_, package, args): (&str, &str, &'static [&str])| -> Start<'static> {
-        let path = built[package].path.clone();
+    let start = |(_, source, args): (&str, Source, &'static [&str])| -> Start<'static> {
+        let path = built[&source].path.clone();
         Box::new(move || {
             let mut command = Command::new(&path);
             command.args(args);
@@ -118,15 +146,29 @@ fn servers() -> Result<Servers, Box<dyn Error>> {
     say("programs, over standard input and output");
     let figures = stdio::measure(&kinds.map(start))?;
     let servers = kinds.iter().zip(figures);
-    Ok(servers.map(|((name, package, _), figures)| (*name, (built[package].clone(), figures))).collect())
+    Ok(servers.map(|((name, source, _), figures)| (*name, (built[source].clone(), figures))).collect())
 }
 
-fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
+/// Builds the servers over HTTP with default features.
+fn web_programs() -> Result<BTreeMap<&'static str, Program>, Box<dyn Error>> {
+    let mut built = BTreeMap::new();
+    for (name, package, program) in [
+        ("blocking", "defaults-blocking", "http-blocking"),
+        ("smol", "defaults-smol", "http-smol"),
+        ("tokio", "defaults-tokio", "http-tokio"),
+        ("rmcp", "defaults-rmcp", "http-rmcp"),
+    ] {
+        say(&format!("building the program {program}"));
+        built.insert(name, programs::build(Source { package, program, has_http: true })?);
+    }
+    Ok(built)
+}
+
+fn web(hyper: &Path, threads: &Path, rmcp: &Path) -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
+    say("programs, over HTTP");
     let mut servers = Vec::new();
-    for limit in ["hyper", "threads"] {
-        say(&format!("building the program {limit}"));
-        let command = Command::new(programs::build(limit)?.path);
-        servers.push((limit.to_owned(), web::Server::start(command, Form::Json, false)?));
+    for (limit, program) in [("hyper", hyper), ("threads", threads)] {
+        servers.push((limit.to_owned(), web::Server::start(Command::new(program), Form::Json, false)?));
     }
     for adapter in ["blocking", "smol", "tokio"] {
         for (name, form) in [("JSON", Form::Json), ("a stream", Form::Stream)] {
@@ -134,7 +176,13 @@ fn web() -> Result<BTreeMap<String, Rates>, Box<dyn Error>> {
             servers.push((format!("{adapter}, {name}, a session"), web::Server::start(command, form, true)?));
         }
     }
-    say("programs, over HTTP");
+    let rmcp = |args: &[&str]| {
+        let mut command = Command::new(rmcp);
+        command.args(args).env("PORT", "0");
+        command
+    };
+    servers.push(("rmcp, JSON".to_owned(), web::Server::start(rmcp(&["json"]), Form::Json, false)?));
+    servers.push(("rmcp, a stream, a session".to_owned(), web::Server::start(rmcp(&[]), Form::AlwaysStream, true)?));
     Ok(web::measure(servers)?)
 }
 

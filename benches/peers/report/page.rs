@@ -96,9 +96,12 @@ pub(crate) fn write(results: &Results) -> String {
         decoding(results),
         groups(results),
         round_trips(results),
+        clients(results),
         servers(results),
         web(results),
+        processors(results),
         memory(results),
+        sdks(results),
     ];
     wrap(&sections.join("\n"))
 }
@@ -235,7 +238,24 @@ fn round_trips(Results { times, .. }: &Results) -> String {
     )
 }
 
-fn servers(Results { servers, .. }: &Results) -> String {
+fn clients(Results { times, .. }: &Results) -> String {
+    let mut table = Table::new(&["client", "1 at once", "of its limit", "64 at once", "of its limit"]);
+    for client in ["blocking", "smol", "tokio", "hyper"] {
+        let of = |client: &str, at_once: usize| times.of(&format!("client/{client}, {at_once} at once"));
+        let cells = [1, 64].map(|at_once| {
+            let it = of(client, at_once);
+            [time(it), short(of("hyper", at_once) / it)]
+        });
+        table.row([client.to_owned()].into_iter().chain(cells.into_iter().flatten()));
+    }
+    format!(
+        "## Clients over HTTP\n\nTime per call of one server, that of `mcp-tokio` in a process of its own, which answers in JSON. `hyper` \
+         sends prepared requests, and searches the responses for the text. Its rate is 1.\n\n{}",
+        table.0
+    )
+}
+
+fn servers(Results { servers, web_programs, .. }: &Results) -> String {
     let mut table = Table::new(&[
         "server",
         "calls/s",
@@ -246,8 +266,14 @@ fn servers(Results { servers, .. }: &Results) -> String {
         "instructions per call",
         "allocations per call",
     ]);
-    let mut built =
-        Table::new(&["program", "clean build, s", "packages linked", "stripped, KiB", "start to answer, ms"]);
+    let mut built = Table::new(&[
+        "program",
+        "clean build, s",
+        "packages linked",
+        "stripped, KiB",
+        "start to answer, ms",
+        "resident, MiB",
+    ]);
     #[expect(clippy::cast_precision_loss, reason = "they are not that large")]
     for (name, (program, figures)) in servers {
         table.row([
@@ -266,19 +292,36 @@ fn servers(Results { servers, .. }: &Results) -> String {
             program.packages.to_string(),
             whole(program.size as f64 / 1024.0),
             short(figures.start),
+            short(figures.resident),
+        ]);
+    }
+    for (name, program) in web_programs {
+        built.row([
+            format!("{name}, defaults, HTTP"),
+            short(program.build.as_secs_f64()),
+            program.packages.to_string(),
+            whole(program.size as f64 / 1024.0),
+            String::new(),
+            String::new(),
         ]);
     }
     format!(
         "## Servers over standard input and output\n\nThe smallest echo server of each kind. `json` reads and writes JSON with serde \
          and knows nothing else, `pipe` only searches for bytes; `rmcp` is over pipes without threads in between, `rmcp, usual` over \
-         its usual transport.\n\n{}\n{}",
+         its usual transport. Those with `defaults` are the servers of the READMEs, with default features.\n\n{}\n{}",
         table.0, built.0
     )
 }
 
 fn web(Results { web, .. }: &Results) -> String {
-    let mut table =
-        Table::new(&["server", "1 connection, calls/s", "of its limit", "32 connections, calls/s", "of its limit"]);
+    let mut table = Table::new(&[
+        "server",
+        "1 connection, calls/s",
+        "of its limit",
+        "32 connections, calls/s",
+        "of its limit",
+        "memory per session",
+    ]);
     for (name, rates) in web {
         let has_threads = name == "threads" || name.starts_with("blocking");
         let limit = web[if has_threads { "threads" } else { "hyper" }];
@@ -288,13 +331,29 @@ fn web(Results { web, .. }: &Results) -> String {
             short(rates.one / limit.one),
             whole(rates.many),
             short(rates.many / limit.many),
+            rates.session.map_or_else(String::new, |bytes| format!("{} KiB", short(bytes / 1024.0))),
         ]);
     }
     format!(
         "## Servers over HTTP\n\n`hyper` answers with what it finds by searching for bytes, on one thread as those of smol and tokio \
          do. `threads` does the same without a library for HTTP and with a thread for each connection, as those of blocking \
-         have.\n\n{}",
+         have. `rmcp` is on a runtime of many threads. In JSON it has no sessions, in which it is the fastest. The memory per session \
+         is what a server holds more after 1,000 sessions with one call each, divided by their number.\n\n{}",
         table.0
+    )
+}
+
+fn processors(Results { processors, .. }: &Results) -> String {
+    format!(
+        "## More processors\n\nServers over HTTP with default features, by `cores` (`benches/servers/cores`): each connection has a \
+         session of its own, or those of a client share one, or all share one.\n\n{}",
+        processors.text
+    )
+}
+
+fn sdks(Results { sdks, .. }: &Results) -> String {
+    format!(
+        "## Other SDKs\n\nThe smallest server of each, over standard input and output, by `benches/sdks/run`.\n\n{sdks}"
     )
 }
 

@@ -29,6 +29,8 @@ pub(crate) type Start<'a> = Box<dyn Fn() -> Command + Sync + 'a>;
 pub(crate) struct Figures {
     /// The time from its start to its response to `initialize`, in milliseconds.
     pub(crate) start: f64,
+    /// The memory that is resident after that response, libraries included, in MiB.
+    pub(crate) resident: f64,
     /// Small calls per second, one by one, and with 64 in flight. Server and client share one processor.
     pub(crate) one_by_one: f64,
     pub(crate) pipelined: f64,
@@ -120,13 +122,6 @@ impl Server {
         Ok(())
     }
 
-    /// Returns the peak of its memory, in MiB.
-    fn peak(&self) -> f64 {
-        let status = fs::read_to_string(format!("/proc/{}/status", self.child.id())).unwrap_or_default();
-        let peak = status.lines().find_map(|line| line.strip_prefix("VmHWM:")?.trim().strip_suffix(" kB"));
-        peak.and_then(|peak| peak.parse().ok()).unwrap_or(f64::NAN) / 1024.0
-    }
-
     /// Waits until it exits. Returns its standard error.
     fn end(mut self) -> io::Result<String> {
         drop(self.input.take());
@@ -137,6 +132,13 @@ impl Server {
         self.child.wait()?;
         Ok(said)
     }
+}
+
+/// Returns the memory of a process, in MiB: `VmRSS:` what is resident, `VmHWM:` its peak.
+pub(crate) fn memory(process: &Child, what: &str) -> f64 {
+    let status = fs::read_to_string(format!("/proc/{}/status", process.id())).unwrap_or_default();
+    let kilobytes = status.lines().find_map(|line| line.strip_prefix(what)?.trim().strip_suffix(" kB"));
+    kilobytes.and_then(|kilobytes| kilobytes.parse().ok()).unwrap_or(f64::NAN) / 1024.0
 }
 
 fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io::Result<()> {
@@ -152,13 +154,14 @@ fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io
     Ok(())
 }
 
-/// Starts a server and ends it. Returns the time of the start, in milliseconds.
-fn start(command: &mut Command) -> io::Result<f64> {
+/// Starts a server and ends it. Returns the time of the start, in milliseconds, and the memory that is resident after it.
+fn start(command: &mut Command) -> io::Result<(f64, f64)> {
     let begin = Instant::now();
     let server = Server::start(command)?;
     let taken = begin.elapsed();
+    let resident = memory(&server.child, "VmRSS:");
     server.end()?;
-    Ok(taken.as_secs_f64() * 1e3)
+    Ok((taken.as_secs_f64() * 1e3, resident))
 }
 
 /// Returns calls per second.
@@ -183,7 +186,10 @@ fn timed(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
             starts.push(start(&mut command())?);
         }
     }
-    let figures = |start| Figures { start: median(start), ..Figures::default() };
+    let figures = |starts: Vec<(f64, f64)>| {
+        let (times, resident) = starts.into_iter().unzip();
+        Figures { start: median(times), resident: median(resident), ..Figures::default() }
+    };
     let mut figures: Vec<_> = starts.into_iter().map(figures).collect();
     let mut ready = servers.iter().map(|command| Server::ready(&mut command())).collect::<io::Result<Vec<_>>>()?;
     let (medium, large) = (text(16 << 10, true), text(1 << 20, true));
@@ -199,7 +205,7 @@ fn timed(servers: &[Start<'_>]) -> io::Result<Vec<Figures>> {
     for (command, figures) in servers.iter().zip(&mut figures) {
         let mut server = Server::ready(&mut command())?;
         server.flood(64, &large)?;
-        figures.peak = server.peak();
+        figures.peak = memory(&server.child, "VmHWM:");
         server.end()?;
     }
     Ok(figures)

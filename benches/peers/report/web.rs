@@ -13,7 +13,7 @@ use std::{
 use mcp_benches::TEXT;
 use memchr::memmem;
 
-use crate::stdio::stay;
+use crate::stdio::{memory, stay};
 
 /// Calls per second. Server and client share one processor.
 #[derive(Clone, Copy, Debug, Default)]
@@ -22,18 +22,25 @@ pub(crate) struct Rates {
     pub(crate) one: f64,
     /// Over 32 connections.
     pub(crate) many: f64,
+    /// The memory of a session with one call, in bytes, if the server has sessions.
+    pub(crate) session: Option<f64>,
 }
 
-/// The form of a response.
+/// The form of a response, and what a client has to do for it.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Form {
     Json,
+    /// A stream, if the client calls a tool that reports progress.
     Stream,
+    /// A stream for each call.
+    AlwaysStream,
 }
 
 const CONNECTIONS: usize = 32;
 const CALLS: usize = 64 * CONNECTIONS;
 const ROUNDS: usize = 8;
+/// How many sessions are begun to measure their memory, after a tenth of them.
+const SESSIONS: u16 = 1_000;
 
 struct Connection {
     stream: TcpStream,
@@ -110,19 +117,25 @@ fn post(session: Option<&str>, body: &str) -> Vec<u8> {
 /// A call, with a progress token if the response is a stream.
 fn call(session: Option<&str>, form: Form, id: usize) -> Vec<u8> {
     let (tool, meta) = match form {
-        Form::Json => ("echo", String::new()),
+        Form::Json | Form::AlwaysStream => ("echo", String::new()),
         Form::Stream => ("stream", format!("\"_meta\":{{\"progressToken\":{id}}},")),
     };
     let params = format!("{{{meta}\"name\":\"{tool}\",\"arguments\":{{\"message\":\"{TEXT}\"}}}}");
     post(session, &format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}"))
 }
 
-/// Makes `CALLS` calls over these connections, one at a time on each. Returns calls per second.
+/// Makes this many calls over these connections, one at a time on each. Returns calls per second.
 #[expect(clippy::cast_precision_loss, reason = "they are not that many")]
-fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next: &mut usize) -> io::Result<f64> {
-    let requests: Vec<_> = (0..CALLS).map(|number| call(session, form, *next + number)).collect();
-    *next += CALLS;
-    let mut answers = Vec::with_capacity(CALLS);
+fn rate(
+    connections: &mut [Connection],
+    session: Option<&str>,
+    form: Form,
+    calls: usize,
+    next: &mut usize,
+) -> io::Result<f64> {
+    let requests: Vec<_> = (0..calls).map(|number| call(session, form, *next + number)).collect();
+    *next += calls;
+    let mut answers = Vec::with_capacity(calls);
     let begin = Instant::now();
     for requests in requests.chunks(connections.len()) {
         for (connection, request) in connections.iter_mut().zip(requests) {
@@ -135,15 +148,14 @@ fn rate(connections: &mut [Connection], session: Option<&str>, form: Form, next:
     let taken = begin.elapsed();
     let right = answers.iter().filter(|answer| {
         let streams = header(&answer.head, "content-type") == Some("text/event-stream");
-        (session.is_none() || streams == (form == Form::Stream))
-            && memmem::find(&answer.body, TEXT.as_bytes()).is_some()
+        (session.is_none() || streams == (form != Form::Json)) && memmem::find(&answer.body, TEXT.as_bytes()).is_some()
     });
     let right = right.count();
-    if right == CALLS {
-        Ok(CALLS as f64 / taken.as_secs_f64())
+    if right == calls {
+        Ok(calls as f64 / taken.as_secs_f64())
     } else {
         let first = answers.first().map(|answer| format!("{}{}", answer.head, String::from_utf8_lossy(&answer.body)));
-        Err(io::Error::other(format!("{right} of {CALLS} answers are right: {}", first.unwrap_or_default())))
+        Err(io::Error::other(format!("{right} of {calls} answers are right: {}", first.unwrap_or_default())))
     }
 }
 
@@ -159,7 +171,7 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server that prints its address on standard output, and connects to it. It runs on the processor of its
     /// client.
-    pub(crate) fn start(mut command: Command, form: Form, sessions: bool) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command, form: Form, has_sessions: bool) -> io::Result<Self> {
         let starting = move || {
             stay();
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
@@ -172,19 +184,40 @@ impl Server {
         }
         let address = address.trim().parse().map_err(io::Error::other)?;
         server.connections = (0..CONNECTIONS).map(|_| Connection::new(address)).collect::<io::Result<_>>()?;
-        if sessions {
-            let first = &mut server.connections[0];
-            let answer = first.send_request(&post(None, crate::stdio::INITIALIZE))?;
-            server.session = header(&answer.head, "mcp-session-id").map(str::to_owned);
-            first.send_request(&post(server.session.as_deref(), crate::stdio::INITIALIZED))?;
+        if has_sessions {
+            server.session = Some(server.begin_session(0)?);
         }
         Ok(server)
+    }
+
+    /// Begins a session over one of its connections. Returns the id.
+    fn begin_session(&mut self, connection: usize) -> io::Result<String> {
+        let connection = &mut self.connections[connection];
+        let answer = connection.send_request(&post(None, crate::stdio::INITIALIZE))?;
+        let id = header(&answer.head, "mcp-session-id").map(str::to_owned);
+        let id = id.ok_or_else(|| io::Error::other(format!("no session: {}", answer.head)))?;
+        connection.send_request(&post(Some(&id), crate::stdio::INITIALIZED))?;
+        Ok(id)
+    }
+
+    /// Begins many sessions with one call each. Returns the memory of one, in bytes.
+    fn memory_per_session(&mut self) -> io::Result<f64> {
+        let mut begin = |count: u16| {
+            for number in 0..count {
+                let connection = usize::from(number) % CONNECTIONS;
+                let id = self.begin_session(connection)?;
+                rate(&mut self.connections[connection..=connection], Some(&id), self.form, 1, &mut self.next)?;
+            }
+            Ok::<_, io::Error>(memory(&self.child, "VmRSS:"))
+        };
+        let before = begin(SESSIONS / 10)?;
+        Ok((begin(SESSIONS)? - before) * f64::from(1 << 20) / f64::from(SESSIONS))
     }
 
     /// Returns calls per second over this many of its connections.
     fn rate(&mut self, connections: usize) -> io::Result<f64> {
         let session = self.session.as_deref();
-        rate(&mut self.connections[..connections], session, self.form, &mut self.next)
+        rate(&mut self.connections[..connections], session, self.form, CALLS, &mut self.next)
     }
 }
 
@@ -204,6 +237,11 @@ pub(crate) fn measure(servers: Vec<(String, Server)>) -> io::Result<BTreeMap<Str
             for ((_, server), rates) in &mut servers {
                 rates.one = rates.one.max(server.rate(1)?);
                 rates.many = rates.many.max(server.rate(CONNECTIONS)?);
+            }
+        }
+        for ((_, server), rates) in &mut servers {
+            if server.session.is_some() {
+                rates.session = Some(server.memory_per_session()?);
             }
         }
         Ok(servers.into_iter().map(|((name, _), rates)| (name, rates)).collect())

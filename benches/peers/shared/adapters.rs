@@ -54,7 +54,7 @@ fn blocking_web() -> Service {
     service.build().expect("two tools")
 }
 
-fn host() -> Host {
+pub(super) fn host() -> Host {
     Host::builder("client", "1.0.0").build()
 }
 
@@ -62,7 +62,7 @@ fn url(address: SocketAddr) -> String {
     format!("http://{address}/mcp")
 }
 
-fn arguments() -> JsonObject {
+pub(super) fn arguments() -> JsonObject {
     JsonObject::parse(ARGUMENTS).expect("an object")
 }
 
@@ -71,7 +71,7 @@ fn child(adapter: &str) -> Command {
     Command::new(program).env(SERVE, adapter)
 }
 
-fn runtime() -> Runtime {
+pub(super) fn runtime() -> Runtime {
     Builder::new_current_thread().enable_all().build().expect("a runtime")
 }
 
@@ -108,7 +108,7 @@ pub(super) fn serve_http(adapter: &str) {
 }
 
 /// Makes calls at once, and awaits all of them.
-async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
+pub(super) async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
         assert_eq!(call.await.expect("a result").content[0].as_text(), Some(TEXT));
@@ -116,7 +116,7 @@ async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize
 }
 
 /// Makes calls at once, and blocks until all are complete.
-fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
+pub(super) fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
     let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
     for call in calls {
         assert_eq!(call.wait().expect("a result").content[0].as_text(), Some(TEXT));

@@ -3,6 +3,7 @@
 //! A child is this program, started with [`SERVE`]: a program with such children calls [`serve`] first.
 
 mod adapters;
+mod clients;
 mod rmcp;
 #[path = "../../servers/echo.rs"]
 mod service;
@@ -36,9 +37,9 @@ pub(crate) fn child(adapter: &str) -> Command {
     command
 }
 
-/// Round trips of a small `tools/call`, with client and server of the same library.
+/// Round trips of a small `tools/call`: with client and server of the same library, and of clients over HTTP.
 pub(crate) fn cases() -> Vec<Case> {
-    [adapters::cases(), rmcp::cases()].into_iter().flatten().collect()
+    [adapters::cases(), rmcp::cases(), clients::cases()].into_iter().flatten().collect()
 }
 
 /// A case of this many small calls at once.
