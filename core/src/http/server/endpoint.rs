@@ -60,7 +60,7 @@ impl<T: Clone> Endpoint<T> {
     pub fn new(config: impl Into<Arc<ServerConfig>>, options: EndpointOptions) -> Self {
         let mut config = config.into();
         if config.settings.keepalive.is_some() {
-            // ReplayError clients are detected by writing to their streams. A ping would need a stream, which a client
+            // A client that is gone is detected by writing to its streams. A ping would need a stream, which a client
             // need not open.
             Arc::make_mut(&mut config).settings.keepalive = None;
         }
