@@ -13,7 +13,10 @@ mod types;
 
 pub use api::{Client, ClientRole, Connection, Server, ServerRole};
 #[cfg(feature = "http")]
-pub(crate) use state::stateless_request::{ResultHead, request_weight};
+pub(crate) use state::{
+    repeated_parts::KnownClient,
+    stateless_request::{ResultHead, request_weight},
+};
 pub use types::{
     Arrival, ArrivalExtension, Backoff, CancelCause, ClientConfig, CloseReason, Deadline, Event, Failure,
     InboundRequest, InputRequestOrigin, Keepalive, Limits, Opening, OutboundRequest, Outcome, Polling, Principal,

@@ -16,6 +16,9 @@ const LARGE: usize = 8 * 1024;
 /// The capacity in bytes that an empty queue always keeps.
 const SPARE: usize = 64 * 1024;
 
+/// The capacity in bytes of a queue after its first frame, so that a small frame is written without moving it.
+const FIRST: usize = 256;
+
 /// The queue of a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
@@ -335,6 +338,9 @@ impl Outbox {
         encode: impl FnOnce(&mut Vec<u8>) -> Result<(), E>,
     ) -> Result<Option<usize>, E> {
         let queue = self.queue(priority);
+        if queue.bytes.capacity() == 0 {
+            queue.bytes.reserve_exact(FIRST);
+        }
         let start = queue.bytes.len();
         let encoded = encode(&mut queue.bytes);
         let len = queue.bytes.len() - start;

@@ -19,6 +19,7 @@ mod memory;
 mod mirrored_headers;
 mod recovery;
 mod remote_replay;
+mod repeated_clients;
 mod requests;
 mod resumption;
 mod retries;

@@ -7,15 +7,43 @@ use crate::{
     connection::{
         api::{ClientRole, Connection, ServerRole},
         engine::{Engine, RoleState},
-        state::{stateless_request::ResultHead, streams::Downstream, tags::CallTag},
-        types::{ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions, ServerConfig},
+        state::{
+            repeated_parts::KnownClient,
+            stateless_request::ResultHead,
+            streams::Downstream,
+            tags::{CallTag, Origin},
+        },
+        types::{
+            Arrival, ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions, ServerConfig,
+        },
     },
     protocol::{Era, Method, Phase},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
-    wire::RequestId,
+    wire::{Message, Repetition, RequestId},
 };
 
 impl Connection<ServerRole> {
+    /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the
+    /// limits. `known` is the description of the client if the frame has it, as it was found there.
+    #[must_use = "an event that is dropped may be a request, which then gets no response"]
+    pub(crate) fn handle_message_from<'a>(
+        &mut self,
+        now: Timestamp,
+        (message, bytes): (Message<'a>, usize),
+        known: Option<&(Arc<KnownClient>, Repetition)>,
+        arrival: Arrival,
+    ) -> Option<Event<'a>> {
+        let mut origin = Origin { bytes, ..Origin::default() };
+        if let Some((client, repetition)) = known {
+            self.engine.modern.repeated.set_client(client.clone());
+            origin.repetition = *repetition;
+        }
+        self.engine.arrival = Some(Arc::new(arrival));
+        let event = self.engine.handle_message(now, message, origin);
+        self.engine.arrival = None;
+        event
+    }
+
     /// Returns the stream of a request that holds a slot, with or without a response.
     pub(crate) fn stream_of(&self, key: ReplyKey) -> Option<u64> {
         self.engine.requests.get(key)?.0.tag.stream()

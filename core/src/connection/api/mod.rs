@@ -110,22 +110,6 @@ impl<E> Connection<E> {
         }
     }
 
-    /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the
-    /// limits.
-    #[cfg(feature = "http")]
-    #[must_use = "an event that is dropped may be a request, which then gets no response"]
-    pub(crate) fn handle_message_from<'a>(
-        &mut self,
-        now: Timestamp,
-        (message, bytes): (crate::wire::Message<'a>, usize),
-        arrival: Arrival,
-    ) -> Option<Event<'a>> {
-        self.engine.arrival = Some(Arc::new(arrival));
-        let event = self.engine.handle_message(now, message, bytes);
-        self.engine.arrival = None;
-        event
-    }
-
     /// Handles the passing of time: at least up to the deadline of [`poll_timeout`](Self::poll_timeout). A call before
     /// that deadline only sets the clock. Call it before a response to a request of the peer, if this side is a client
     /// of 2026-07-28: the response may continue a call, whose timeouts begin at the latest time that the connection

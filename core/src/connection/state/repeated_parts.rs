@@ -7,20 +7,22 @@ use crate::{
     schema::keys,
     wire::{RawJson, Repeated, RepeatedMembers, RunPlace},
 };
+#[cfg(feature = "http")]
+use crate::{connection::state::stateless_request::SMALL_META, protocol::VersionSet};
 
 /// The parts that messages of the peer have in common with earlier ones. They take a few KiB at most, and are freed
 /// with the connection, or before that if it shrinks.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct RepeatedParts {
     /// The description that the client has sent last (servers).
-    client: Option<KnownClient>,
+    client: Option<Arc<KnownClient>>,
     /// The beginning of the result that the server has sent last (clients).
     result: Option<RepeatedMembers>,
 }
 
 /// A description of a client with the text that it was decoded from.
-#[derive(Clone, Debug)]
-struct KnownClient {
+#[derive(Debug)]
+pub(crate) struct KnownClient {
     members: RepeatedMembers,
     description: Arc<ClientDescription>,
     /// The number of commas in the text.
@@ -29,6 +31,31 @@ struct KnownClient {
 
 /// The members of `_meta` that a client is described by.
 const DESCRIPTION: [&str; 3] = [keys::PROTOCOL_VERSION, keys::CLIENT_INFO, keys::CLIENT_CAPABILITIES];
+
+impl KnownClient {
+    /// Returns the description of the client in this `_meta`, if it can be found again.
+    fn of(meta: &RawJson<'_>, description: Arc<ClientDescription>) -> Option<Arc<Self>> {
+        let members = RepeatedMembers::of(meta.get(), &DESCRIPTION, RunPlace::Together)?;
+        let commas = memchr::memchr_iter(b',', members.text()).count();
+        Some(Arc::new(Self { members, description, commas }))
+    }
+
+    /// Reads the description of a client in a `_meta` that is not large, if it is valid in one of these revisions and
+    /// can be found again.
+    #[cfg(feature = "http")]
+    pub(crate) fn read(meta: &RawJson<'_>, served: VersionSet) -> Option<Arc<Self>> {
+        if meta.weight() > SMALL_META {
+            return None;
+        }
+        Self::of(meta, Arc::new(ClientDescription::read(meta, served)?))
+    }
+
+    /// Returns the members to look for in the messages of the client.
+    #[cfg(feature = "http")]
+    pub(crate) fn members(&self) -> Repeated<'_> {
+        Repeated { meta: Some(&self.members), result: None }
+    }
+}
 
 impl RepeatedParts {
     pub(crate) const fn new() -> Self {
@@ -47,18 +74,20 @@ impl RepeatedParts {
         meta: &RawJson<'_>,
         token: Option<&RawJson<'_>>,
     ) -> Option<(&Arc<ClientDescription>, usize)> {
-        let KnownClient { description, commas, .. } = self.client.as_ref()?;
+        let KnownClient { description, commas, .. } = &**self.client.as_ref()?;
         let others = token.map_or(0, |token| 1 + token.commas());
         Some((description, meta.weight_with(commas + others)))
     }
 
     /// Keeps the description of the client in this `_meta`, if it can be found again.
     pub(crate) fn note_client(&mut self, meta: &RawJson<'_>, description: &Arc<ClientDescription>) {
-        self.client = RepeatedMembers::of(meta.get(), &DESCRIPTION, RunPlace::Together).map(|members| KnownClient {
-            commas: memchr::memchr_iter(b',', members.text()).count(),
-            members,
-            description: description.clone(),
-        });
+        self.client = KnownClient::of(meta, description.clone());
+    }
+
+    /// Keeps a description that was read before.
+    #[cfg(feature = "http")]
+    pub(crate) fn set_client(&mut self, client: Arc<KnownClient>) {
+        self.client = Some(client);
     }
 
     /// Keeps the beginning of a result whose `resultType` is `complete`, if it can be found again.

@@ -2,6 +2,8 @@
 
 use alloc::{sync::Arc, vec::Vec};
 
+#[cfg(feature = "http")]
+use crate::protocol::VersionSet;
 use crate::{
     connection::{json_splice, types::SendError},
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
@@ -58,6 +60,23 @@ pub(crate) struct ClientDescription {
 }
 
 impl ClientDescription {
+    /// Creates the description of a client that has declared these capabilities. The rest of it is in `meta`.
+    pub(crate) fn new(version: ProtocolVersion, capabilities: ClientCapabilities, meta: &RawJson<'_>) -> Self {
+        let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
+        let declared = capabilities.set();
+        Self { version, capabilities, info, declared }
+    }
+
+    /// Reads the description of a client in `_meta`. Returns `None` if it is invalid, or of none of these revisions.
+    #[cfg(feature = "http")]
+    pub(crate) fn read(meta: &RawJson<'_>, served: VersionSet) -> Option<Self> {
+        let version = meta.member(keys::PROTOCOL_VERSION)?;
+        let version = ProtocolVersion::parse(&RawJson::trusted(version.get()).into_text()?)?;
+        let capabilities = meta.member(keys::CLIENT_CAPABILITIES)?.decode().ok()?;
+        let is_served = served.intersection(VersionSet::MODERN).contains(version);
+        is_served.then(|| Self::new(version, capabilities, meta))
+    }
+
     /// Returns the bytes of the list of icons. It takes more memory than the [weight](RawJson::weight) of its text.
     pub(crate) fn icon_bytes(&self) -> usize {
         let icons = self.info.as_ref().and_then(|info| info.icons.as_ref());

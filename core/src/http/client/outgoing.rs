@@ -1,6 +1,6 @@
 //! Outgoing messages, and the HTTP requests that carry them.
 
-use alloc::{string::String, sync::Arc, vec::Vec};
+use alloc::{sync::Arc, vec::Vec};
 
 use http::{HeaderName, HeaderValue, Method as Verb, Request, Uri, header};
 
@@ -12,7 +12,7 @@ use super::{
 use crate::{
     connection::{Failure, Route},
     http::names::{EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID},
-    protocol::{Era, HeaderParam, Method, encode_header},
+    protocol::{Era, HeaderParam, Method, ProtocolVersion, encode_header},
     rpc::CallId,
     schema::keys,
     wire::{Message, RawJson, RequestId},
@@ -47,7 +47,7 @@ impl Client {
                 let Route::Call(call) = route else { return };
                 let known = Method::parse(&method);
                 let kind = if known == Some(Method::Initialize) { PostKind::Initialize } else { PostKind::Request };
-                let version: Option<String> = meta.and_then(|meta| meta.member(keys::PROTOCOL_VERSION)?.decode().ok());
+                let version = meta.as_ref().and_then(|meta| meta.member(keys::PROTOCOL_VERSION)?.into_text());
                 let mirrored = version.map(|version| self.mirror(&version, &method, params.as_ref()));
                 let mirrored = match mirrored.transpose() {
                     Ok(mirrored) => mirrored,
@@ -168,10 +168,18 @@ impl Client {
         params: Option<&RawJson<'_>>,
     ) -> Result<Vec<(HeaderName, HeaderValue)>, Failure> {
         let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::NoHeader);
-        let mut headers = Vec::from([(PROTOCOL_VERSION, value(version)?), (MCP_METHOD, value(method)?)]);
+        // The values that most requests have are not copied.
+        let or_copied = |known: Option<&'static str>, text: &str| match known.filter(|known| *known == text) {
+            Some(known) => Ok(HeaderValue::from_static(known)),
+            None => value(text),
+        };
         let known = Method::parse(method).map(|known| known.in_era(Era::Modern));
-        let text = |name: &str| params.and_then(|params| params.member(name)?.decode::<String>().ok());
-        let name = known.and_then(Method::mirrored_param).and_then(text);
+        // Room for the name, too.
+        let mut headers = Vec::with_capacity(3);
+        headers.push((PROTOCOL_VERSION, or_copied(self.conn.version().map(ProtocolVersion::as_str), version)?));
+        headers.push((MCP_METHOD, or_copied(known.map(Method::as_str), method)?));
+        let name = known.and_then(Method::mirrored_param);
+        let name = name.and_then(|name| params.and_then(|params| params.member(name)?.into_text()));
         if let Some(name) = &name {
             headers.push((MCP_NAME, value(&encode_header(name))?));
         }
@@ -191,13 +199,13 @@ impl Client {
 
     /// Creates the HTTP request of an exchange.
     pub(super) fn request(&self, purpose: &Purpose, uri: &Uri) -> Request<Arc<[u8]>> {
-        let mut request = Request::new(Arc::from(&[][..]));
+        let body = if let Purpose::Post(post) = purpose { post.body.clone() } else { Arc::default() };
+        let mut request = Request::new(body);
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.options.headers.clone();
         let accept = match purpose {
-            Purpose::Post(post) => {
+            Purpose::Post(_) => {
                 *request.method_mut() = Verb::POST;
-                *request.body_mut() = post.body.clone();
                 request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
                 Some(BOTH)
             }

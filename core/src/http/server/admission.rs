@@ -256,6 +256,7 @@ impl Request {
             weight: self.weight,
             body: core::mem::take::<Vec<u8>>(&mut self.body),
             offsets: self.offsets.take(),
+            known_client: self.known_client.take(),
             extension: self.extension.clone(),
         }
     }
@@ -288,6 +289,7 @@ mod tests {
             weight: body.len(),
             body,
             offsets,
+            known_client: None,
             extension: None,
         }
     }

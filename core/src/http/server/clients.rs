@@ -101,6 +101,18 @@ impl Client {
         if let Identity::Known(holder) = &self.identity { Some(holder) } else { None }
     }
 
+    /// Returns a number below `slots`, which most other clients do not have.
+    pub(super) fn slot(&self, slots: usize) -> usize {
+        let sum = |bytes: &[u8]| bytes.iter().map(|byte| usize::from(*byte)).sum::<usize>();
+        let sum = match self.holder() {
+            Some(Holder::Principal(principal)) => sum(principal.as_bytes()),
+            Some(Holder::Address(IpAddr::V4(address))) => sum(&address.octets()),
+            Some(Holder::Address(IpAddr::V6(address))) => sum(&address.octets()),
+            None => 0,
+        };
+        sum % slots
+    }
+
     /// Returns whether the client may hold `bytes` more, which are part of a request or body of `whole` bytes. All
     /// clients together hold `all` of at most `most` bytes, and this client holds `own` of them.
     fn has_room(&self, (bytes, whole): (usize, usize), own: usize, all: usize, most: usize) -> bool {

@@ -224,7 +224,8 @@ impl Session {
         let challenge = self.challenge.take_if(|challenge| challenge.0 == id && !is_batch);
         let challenge = challenge.map(|challenge| challenge.1);
         let status = challenge.as_ref().map_or_else(|| self.status(frame), |challenge| challenge.status());
-        let body = if frame.len() <= SPARE {
+        let is_last = matches!(self.kind, SessionKind::Modern { .. });
+        let body = if frame.len() <= SPARE && !is_last {
             // The buffer is kept for the next message, and the copy takes no more memory than it needs.
             frame.as_slice().into()
         } else {

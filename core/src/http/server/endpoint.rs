@@ -9,6 +9,7 @@ use super::{
     Caller, Request, RequestReader, Session,
     clients::{Client, Clients, Holder},
     head::transport,
+    known_clients::KnownClients,
     options::EndpointOptions,
     target::{BodyKind, Target},
     tenants::{Activity, SessionCapacity, Tenants},
@@ -40,6 +41,7 @@ pub struct Endpoint<T> {
     /// A counter: each request of the modern era holds a clone.
     alone: Arc<()>,
     clients: Clients,
+    known_clients: KnownClients,
     /// The beginning of the results of requests of the modern era, which their connections share.
     head: Option<ResultHead>,
 }
@@ -74,6 +76,7 @@ impl<T: Clone> Endpoint<T> {
             shared: false,
             alone: Arc::default(),
             clients: Clients::new(),
+            known_clients: KnownClients::default(),
         }
     }
 
@@ -164,11 +167,12 @@ impl<T: Clone> Endpoint<T> {
     /// Returns the response if the request is refused. Its body need not be read.
     pub fn begin(&mut self, head: &Parts, caller: Caller) -> Result<RequestReader, Box<HttpResponse>> {
         let client = self.clients.of(&caller);
-        let reader = RequestReader::begin(&self.options, &self.config, head, caller, client, |id, principal| {
+        let mut reader = RequestReader::begin(&self.options, &self.config, head, caller, client, |id, principal| {
             self.sessions.get(id).map(|entry| entry.admits(principal)).or((!self.shared).then_some(false))
         })?;
         if reader.stands_alone() {
             self.has_room_for_request()?;
+            reader.expect_client(self.known_clients.of(reader.client()));
         }
         Ok(reader)
     }
@@ -197,6 +201,7 @@ impl<T: Clone> Endpoint<T> {
         let (id, old) = match &request.target {
             Target::Modern(_) => {
                 self.has_room_for_request()?;
+                self.known_clients.note(request);
                 return Ok(make(Session::modern(
                     now,
                     &self.config,

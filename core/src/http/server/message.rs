@@ -14,13 +14,13 @@ use super::{
     target::{BodyKind, Target},
 };
 use crate::{
-    connection::ServerConfig,
+    connection::{KnownClient, ServerConfig},
     http::{HttpResponse, SessionId, response},
     protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
     wire::{
-        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, MessageOffsets, RequestId,
-        decode_params,
+        self, ErrorCode, ErrorObject, Malformed, MalformedKind, MalformedSubject, Message, MessageOffsets, Repetition,
+        RequestId, decode_params,
     },
 };
 
@@ -35,11 +35,20 @@ pub(super) struct Parsed {
     claims: bool,
     /// Whether the message is an `initialize` request whose params can be decoded.
     opens: bool,
+    /// The parts of the known client's description that the message has.
+    pub(super) repetition: Repetition,
 }
 
 impl Default for Parsed {
     fn default() -> Self {
-        Self { kind: BodyKind::Request, offsets: None, is_initialize: false, claims: false, opens: false }
+        Self {
+            kind: BodyKind::Request,
+            offsets: None,
+            is_initialize: false,
+            claims: false,
+            opens: false,
+            repetition: Repetition::default(),
+        }
     }
 }
 
@@ -49,7 +58,12 @@ impl Parsed {
         Self { kind: BodyKind::Nothing, ..Self::default() }
     }
 
-    pub(super) fn read(body: &[u8], config: &ServerConfig) -> Result<Self, Box<HttpResponse>> {
+    /// Parses a body. `known` is the client whose description it probably has.
+    pub(super) fn read(
+        body: &[u8],
+        config: &ServerConfig,
+        known: Option<&KnownClient>,
+    ) -> Result<Self, Box<HttpResponse>> {
         let fail = |kind: MalformedKind, id: Option<&RequestId>| {
             let error = ErrorObject::new(kind.code(), kind.message());
             Err(Box::new(response::error(StatusCode::BAD_REQUEST, id, &error)))
@@ -58,8 +72,10 @@ impl Parsed {
             Ok(text) => text,
             Err(error) => return fail(MalformedKind::Syntax(error.valid_up_to()), None),
         };
-        match Message::parse(text, config.settings.limits.json_depth) {
-            Ok(message) => Ok(Self::of(text, message)),
+        let (depth, mut repetition) = (config.settings.limits.json_depth, Repetition::default());
+        let repeated = known.map(KnownClient::members).unwrap_or_default();
+        match Message::parse_repeating(text, depth, repeated, &mut repetition) {
+            Ok(message) => Ok(Self { repetition, ..Self::of(text, message) }),
             Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: BodyKind::Batch, ..Self::default() }),
             Err(Malformed { kind, subject: MalformedSubject::Request(id) }) => fail(kind, Some(&id)),
             Err(Malformed { kind, .. }) => fail(kind, None),
@@ -72,7 +88,7 @@ impl Parsed {
                 let claims = meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
                 let is_initialize = Method::parse(method) == Some(Method::Initialize);
                 let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
-                Self { kind: BodyKind::Request, offsets: None, is_initialize, claims, opens }
+                Self { is_initialize, claims, opens, ..Self::default() }
             }
             Message::Notification { .. } => Self { kind: BodyKind::Notification, ..Self::default() },
             Message::Response { .. } | Message::Error { .. } => Self { kind: BodyKind::Response, ..Self::default() },

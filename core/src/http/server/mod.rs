@@ -140,6 +140,7 @@ mod deliver;
 mod endpoint;
 mod exchange;
 mod head;
+mod known_clients;
 mod message;
 mod options;
 mod pressure;

@@ -69,7 +69,10 @@ impl Session {
             related_call: None,
         };
         let event = match request.message() {
-            Some(message) => self.conn.handle_message_from(self.clock, (message, request.body.len()), arrival),
+            Some(message) => {
+                let (message, known) = ((message, request.body.len()), request.known_client.as_ref());
+                self.conn.handle_message_from(self.clock, message, known, arrival)
+            }
             None => self.conn.handle_frame_from(self.clock, Frame::new(&request.body), arrival),
         };
         let violation = match &event {

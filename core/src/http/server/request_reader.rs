@@ -14,10 +14,10 @@ use super::{
     target::{BodyKind, Target},
 };
 use crate::{
-    connection::{ArrivalExtension, Principal, ServerConfig, request_weight},
+    connection::{ArrivalExtension, KnownClient, Principal, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, fields::Fields, response},
     protocol::{Method, MirroredHeaders},
-    wire::{self, ArrayIter, Message, MessageOffsets, RawJson, RequestId},
+    wire::{self, ArrayIter, Message, MessageOffsets, RawJson, Repetition, RequestId},
 };
 
 /// A request whose head was accepted and whose body is being read.
@@ -34,6 +34,8 @@ pub struct RequestReader {
     received: usize,
     share: Share,
     extension: Option<ArrivalExtension>,
+    /// The client that has probably sent the request, if that is of the modern era.
+    known_client: Option<Arc<KnownClient>>,
 }
 
 /// A complete request, ready to be routed.
@@ -51,6 +53,8 @@ pub struct Request {
     pub(super) body: Vec<u8>,
     /// The offsets of the message in the body, if it is a request or a notification.
     pub(super) offsets: Option<MessageOffsets>,
+    /// The description of the client in a request of the modern era, if it can be found in the next request.
+    pub(super) known_client: Option<(Arc<KnownClient>, Repetition)>,
     /// The exposed head.
     pub(super) extension: Option<ArrivalExtension>,
 }
@@ -86,7 +90,7 @@ impl RequestReader {
             ArrivalExtension::new(Arc::new(head), weight)
         });
         let (config, body) = (config.clone(), Vec::new());
-        Ok(Self { kind, config, principal, is_known_here, body, received: 0, share, extension })
+        Ok(Self { kind, config, principal, is_known_here, body, received: 0, share, extension, known_client: None })
     }
 
     /// Returns the session of the request, as far as its head names one. Sessions of the transport of 2024-11-05 are
@@ -111,6 +115,16 @@ impl RequestReader {
     /// Returns whether the headers claim that the request is of the modern era.
     pub(super) const fn stands_alone(&self) -> bool {
         self.kind.is_modern()
+    }
+
+    /// Sets the client that has probably sent the request.
+    pub(super) fn expect_client(&mut self, client: Option<Arc<KnownClient>>) {
+        self.known_client = client;
+    }
+
+    /// Returns the sender of the request.
+    pub(super) fn client(&self) -> &Client {
+        self.share.client()
     }
 
     /// Takes in the next part of the body.
@@ -140,20 +154,34 @@ impl RequestReader {
     /// # Errors
     /// Returns the response if the body is not a message, or not one that can be sent this way.
     pub fn end(self) -> Result<Request, Box<HttpResponse>> {
-        let Self { kind, config, principal, is_known_here, body, share, extension, .. } = self;
+        let Self { kind, config, principal, is_known_here, body, share, extension, known_client, .. } = self;
+        let known = known_client.as_deref();
         let (target, parsed) = match kind {
             RequestKind::Bare(target) => (target, Parsed::nothing()),
-            RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config)?),
+            RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config, None)?),
             RequestKind::Post { session, declared, headers } => {
-                let parsed = Parsed::read(&body, &config)?;
+                let parsed = Parsed::read(&body, &config, known)?;
                 (parsed.target(session, declared, headers, &config)?, parsed)
             }
         };
-        let Parsed { kind, offsets, .. } = parsed;
+        let Parsed { kind, offsets, repetition, .. } = parsed;
         let client = share.client().clone();
         let weight = 0;
-        let mut request =
-            Request { target, kind, config, principal, client, is_known_here, weight, body, offsets, extension };
+        let known_client = known_client.filter(|_| repetition.is_found).map(|client| (client, repetition));
+        let mut request = Request {
+            target,
+            kind,
+            config,
+            principal,
+            client,
+            is_known_here,
+            weight,
+            body,
+            offsets,
+            known_client,
+            extension,
+        };
+        request.describe_client();
         let principal = request.principal.as_deref().map_or(0, Principal::weight);
         let retained = principal.saturating_add(request.extension.as_ref().map_or(0, ArrivalExtension::weight));
         let retained = if retained == 0 { 0 } else { retained.saturating_mul(request.count()) };
@@ -228,6 +256,18 @@ impl Request {
                 !matches!(method(), Some(Method::Initialize | Method::Initialized))
             }
             Target::Modern(_) | Target::Listen(..) | Target::End(_) => true,
+        }
+    }
+
+    /// Reads the description of the client in a request of the modern era, unless it is known.
+    fn describe_client(&mut self) {
+        if !matches!((&self.target, self.kind), (Target::Modern(_), BodyKind::Request)) {
+            self.known_client = None;
+        } else if self.known_client.is_none()
+            && let Some(Message::Request { meta: Some(meta), .. }) = self.message()
+        {
+            let client = KnownClient::read(&meta, self.config.settings.versions);
+            self.known_client = client.map(|client| (client, Repetition { is_found: true, has_others: true }));
         }
     }
 

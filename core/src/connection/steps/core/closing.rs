@@ -51,8 +51,10 @@ impl Engine {
         (self.keepalive, self.pause) = (None, None);
         self.aborted = self.phase < Phase::Ready;
         self.phase = Phase::Draining;
+        if self.requests.open() == 0 {
+            return self.end(reason);
+        }
         self.drain = Some(Box::new((now + self.limits().drain, reason)));
-        self.check_drained();
     }
 
     /// Closes a draining connection if no request is open any more.

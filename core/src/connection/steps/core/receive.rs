@@ -25,18 +25,17 @@ impl Engine {
         self.handle(now, |engine| engine.receive(now, frame))
     }
 
-    /// Handles a message as [`handle_frame`](Self::handle_frame) does. The message was parsed from a frame of `bytes`
-    /// bytes.
+    /// Handles a message of this origin as [`handle_frame`](Self::handle_frame) does.
     #[cfg(feature = "http")]
     pub(crate) fn handle_message<'a>(
         &mut self,
         now: Timestamp,
         message: Message<'a>,
-        bytes: usize,
+        origin: Origin,
     ) -> Option<Event<'a>> {
         self.handle(now, |engine| {
             engine.noise = 0;
-            engine.receive_message(now, message, Origin { bytes, ..Origin::default() })
+            engine.receive_message(now, message, origin)
         })
     }
 

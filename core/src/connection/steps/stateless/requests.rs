@@ -249,9 +249,7 @@ impl Engine {
             let error = self.unsupported_version(&requested);
             return Err(Rejection { error, violation: Violation::UnsupportedVersion });
         };
-        let info = meta.member(keys::CLIENT_INFO).and_then(|info| info.decode().ok());
-        let declared = capabilities.set();
-        Ok(Arc::new(ClientDescription { version, capabilities, info, declared }))
+        Ok(Arc::new(ClientDescription::new(version, capabilities, meta)))
     }
 
     /// Returns the error -32022 with the supported revisions.
