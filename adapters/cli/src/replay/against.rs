@@ -3,10 +3,11 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
+use mcp_driver::Command;
 use mcp_proto::wire::{Message, RequestId};
 use serde_json::{Value, json};
 
@@ -202,10 +203,14 @@ impl Player {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failed::usage("the command of --against is empty"));
         };
-        let stderr = if options.quiet { Stdio::null() } else { Stdio::inherit() };
-        let mut command = Command::new(program);
-        command.args(arguments).envs(options.variables.iter().copied()).stderr(stderr);
-        let server = LiveServer::start(&mut command).map_err(|error| Failed::start(program, &error))?;
+        let mut command = Command::new(program).args(arguments).inherit_env();
+        for (name, value) in &options.variables {
+            command = command.env(name, value);
+        }
+        command = if options.quiet { command.discard_stderr() } else { command.inherit_stderr() };
+        // The server has a process group of its own, which Ctrl-C does not reach.
+        mcp_blocking::shutdown_on_signals()?;
+        let server = LiveServer::start(&command).map_err(|error| Failed::start(program, &error))?;
         Ok(Self {
             server,
             timeout: options.timeout,
