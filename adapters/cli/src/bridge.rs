@@ -14,6 +14,11 @@ use mcp_service::{Service, block_on, proxy::Backend};
 
 use crate::{error::Failed, show, target::Target};
 
+/// How long the program of a server may take to end after its input was closed, and then after SIGTERM, if the bridge is
+/// itself a program of its client. Clients give a program two seconds after each, and end the bridge after that: it could
+/// not end its server any more.
+const PROGRAM_END: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(500)];
+
 /// How the server is offered.
 #[derive(Debug)]
 pub(crate) struct BridgeOptions<'a> {
@@ -49,7 +54,8 @@ pub(crate) fn bridge(options: BridgeOptions<'_>) -> Result<ExitCode, Failed> {
     let stop = listener.as_ref().map(Listener::stop_handle);
     let clients: Arc<Restarter<Client>> = Arc::new(Restarter::new(RestartPolicy::default()));
     let started = Arc::clone(&clients);
-    let (running, target, quiet) = (backend.clone(), options.target, options.quiet);
+    let target = if listener.is_none() { ended_in_time(options.target) } else { options.target };
+    let (running, quiet) = (backend.clone(), options.quiet);
     let phase: Arc<Phase<Error>> = Arc::default();
     let reported = Arc::clone(&phase);
     let runner = thread::Builder::new().name("server".into()).spawn(move || {
@@ -146,6 +152,15 @@ impl<E> Phase<E> {
         }
         *state = State::Ended(error);
         None
+    }
+}
+
+/// Returns a target whose program is ended within [`PROGRAM_END`].
+fn ended_in_time(target: Target) -> Target {
+    let [after_eof, after_sigterm] = PROGRAM_END;
+    match target {
+        Target::Program(command) => Target::Program(command.shutdown_timeouts(after_eof, after_sigterm)),
+        http @ Target::Http { .. } => http,
     }
 }
 

@@ -22,8 +22,12 @@ impl Fields {
 
     /// Returns all values of a name, as one list.
     pub(crate) fn list(&self, name: &str) -> Option<String> {
-        let all: Vec<_> =
-            self.pairs.iter().filter(|(it, _)| it.eq_ignore_ascii_case(name)).map(|(_, value)| value.as_str()).collect();
+        let all: Vec<_> = self
+            .pairs
+            .iter()
+            .filter(|(it, _)| it.eq_ignore_ascii_case(name))
+            .map(|(_, value)| value.as_str())
+            .collect();
         (!all.is_empty()).then(|| all.join(", "))
     }
 

@@ -61,6 +61,11 @@ pub(crate) fn bridges_end_all_processes() {
     };
     let (code, _, error) = leaves_nothing(&bridge, &["bridge", &launcher(2, &target(""))]);
     assert_eq!(code, 0, "{error}");
+    // The client of the bridge ends it two seconds after SIGTERM. The shell ignores that, and stays after its server.
+    let script = format!("trap '' TERM; {}; exec sleep {RUNS}", target(""));
+    let bridge = format!("{} bridge -- sh -c {}", env!("CARGO_BIN_EXE_mcp"), shell_words::quote(&script));
+    let (code, _, error) = leaves_nothing(&|arguments| mcp(arguments), &["list", &bridge]);
+    assert_eq!(code, 0, "{error}");
 }
 
 pub(crate) fn signals_end_all_processes_of_a_replay() {
