@@ -14,9 +14,9 @@ use mcp_service::{Service, block_on, proxy::Backend};
 
 use crate::{error::Failed, show, target::Target};
 
-/// How long the program of a server may take to end after its input was closed, and then after SIGTERM, if the bridge is
-/// itself a program of its client. Clients give a program two seconds after each, and end the bridge after that: it could
-/// not end its server any more.
+/// How long the program of a server may take to end after its input was closed, and then after SIGTERM, if the bridge
+/// is itself a program of its client. Clients give a program two seconds after each, and end the bridge after that: it
+/// could not end its server any more.
 const PROGRAM_END: [Duration; 2] = [Duration::from_millis(1_000), Duration::from_millis(500)];
 
 /// How the server is offered.
