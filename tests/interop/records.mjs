@@ -14,8 +14,12 @@ import { isDeepStrictEqual } from 'node:util';
 const [mcp, folder] = process.argv.slice(2);
 const OURS = { client: ['client'], server: ['server'], both: ['client', 'server'], checked: [], 'checked-ours': ['server'] };
 
-/** The largest share of the messages of a folder that may not be judged, such as messages that a server has refused. */
-const MOST_NOT_JUDGED = { client: 0.3, server: 0.3, both: 0.3, checked: 0.5, 'checked-ours': 0.5 };
+/**
+ * The largest share of the messages of a folder that may not be judged, such as messages that a server has refused. Three times
+ * what a run of mcp-blocking had at the end of November 2026, rounded up: 16 of 4,291, 228 of 17,526, 0 of 4,238, 16 of 939 and
+ * 82 of 821. Reconnects depend on the load, and what a peer refuses on its version.
+ */
+const MOST_NOT_JUDGED = { client: 0.02, server: 0.04, both: 0.01, checked: 0.06, 'checked-ours': 0.3 };
 
 const lines = (text) => text.split('\n').filter((line) => line !== '');
 const parsed = (text) => {

@@ -29,9 +29,12 @@ pub(crate) fn json<T: Encode>(value: &T) -> Result<(), Failed> {
 /// Prints a note for the user.
 pub(crate) fn note(text: &str) {
     // There is nothing to do if it cannot be written.
-    // A text of a server must not look like another note.
-    let text = printable(text).replace('\n', "\n     ");
-    let _ = writeln!(io::stderr().lock(), "mcp: {text}");
+    let _ = writeln!(io::stderr().lock(), "mcp: {}", indented(text));
+}
+
+/// Returns a text whose lines, and the texts of a server in them, cannot look like another note.
+fn indented(text: &str) -> String {
+    printable(text).replace('\n', "\n     ").replace(is_break_or_direction, "\u{fffd}")
 }
 
 /// Prints a log message of the server.
@@ -143,6 +146,11 @@ pub(crate) fn pretty(value: &Value) -> Result<(), Failed> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn notes_stay_notes() {
+        assert_eq!(indented("a\nmcp: b\u{202e}c\u{2028}\u{1b}[2J"), "a\n     mcp: b\u{fffd}c\u{fffd}[2J");
+    }
 
     #[test]
     fn servers_cannot_control_the_terminal() {

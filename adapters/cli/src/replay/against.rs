@@ -3,10 +3,11 @@
 use std::{
     collections::{HashMap, HashSet, VecDeque},
     path::Path,
-    process::{Command, ExitCode, Stdio},
+    process::ExitCode,
     time::{Duration, Instant},
 };
 
+use mcp_driver::Command;
 use mcp_proto::wire::{Message, RequestId};
 use serde_json::{Value, json};
 
@@ -19,6 +20,7 @@ use crate::{
     messages::{Item, Line, Lines},
     record::{Origin, Reader},
     show,
+    text::escaped,
 };
 
 /// The most bytes of messages of the server that wait until the record has reached them, and of responses to its
@@ -53,8 +55,8 @@ struct Player {
     has_ended: bool,
     /// The requests of the client whose responses the record has not reached.
     awaited: HashSet<RequestId>,
-    /// Responses that have arrived, by id, with their sizes.
-    responses: HashMap<RequestId, (Value, usize)>,
+    /// Responses that have arrived, by id. Their texts are many times smaller than their values.
+    responses: HashMap<RequestId, String>,
     /// Requests of the server that the record has not reached: method and id.
     questions: VecDeque<(String, RequestId)>,
     /// The ids of its requests, by their ids in the record.
@@ -166,8 +168,9 @@ impl Recorded {
 
 /// Returns the messages of a line: the members of a batch, or the only one.
 fn texts(line: &[u8]) -> Vec<String> {
-    match serde_json::from_slice(line) {
-        Ok(Value::Array(batch)) => batch.iter().map(Value::to_string).collect(),
+    let is_batch = line.trim_ascii_start().starts_with(b"[");
+    match is_batch.then(|| serde_json::from_slice(line)) {
+        Some(Ok(Value::Array(batch))) => batch.iter().map(Value::to_string).collect(),
         _ => str::from_utf8(line).map(str::to_owned).into_iter().collect(),
     }
 }
@@ -202,10 +205,14 @@ impl Player {
         let Some((program, arguments)) = words.split_first() else {
             return Err(Failed::usage("the command of --against is empty"));
         };
-        let stderr = if options.quiet { Stdio::null() } else { Stdio::inherit() };
-        let mut command = Command::new(program);
-        command.args(arguments).envs(options.variables.iter().copied()).stderr(stderr);
-        let server = LiveServer::start(&mut command).map_err(|error| Failed::start(program, &error))?;
+        let mut command = Command::new(program).args(arguments).inherit_env();
+        for (name, value) in &options.variables {
+            command = command.env(name, value);
+        }
+        command = if options.quiet { command.discard_stderr() } else { command.inherit_stderr() };
+        // The server has a process group of its own, which Ctrl-C does not reach.
+        mcp_blocking::shutdown_on_signals()?;
+        let server = LiveServer::start(&command).map_err(|error| Failed::start(program, &error))?;
         Ok(Self {
             server,
             timeout: options.timeout,
@@ -325,7 +332,7 @@ impl Player {
             // The first response counts.
             Ok(Message::Response { id, .. } | Message::Error { id: Some(id), .. }) if self.awaited.remove(&id) => {
                 self.hold(text.len())?;
-                self.responses.insert(id, (serde_json::from_str(text)?, text.len()));
+                self.responses.insert(id, text.to_owned());
             }
             Ok(Message::Request { id, method, .. }) if method == "ping" => {
                 let response = format!(r#"{{"jsonrpc":"2.0","id":{},"result":{{}}}}"#, id.as_json());
@@ -353,9 +360,9 @@ impl Player {
         let deadline = Instant::now() + self.timeout;
         let wanted = format!("the response to {method} {}", id.as_json());
         loop {
-            if let Some((response, len)) = self.responses.remove(id) {
-                self.held -= len;
-                return Ok(response);
+            if let Some(response) = self.responses.remove(id) {
+                self.held -= response.len();
+                return Ok(serde_json::from_str(&response)?);
             }
             if !self.take(deadline, &wanted)? {
                 return Err(Failed::timeout(format!("the server has not sent {wanted} in time")));
@@ -373,8 +380,8 @@ impl Player {
     /// Forgets the response to a request, which need not arrive.
     fn skip_response(&mut self, id: &RequestId) {
         self.awaited.remove(id);
-        if let Some((_, len)) = self.responses.remove(id) {
-            self.held -= len;
+        if let Some(response) = self.responses.remove(id) {
+            self.held -= response.len();
         }
     }
 
@@ -411,47 +418,78 @@ struct Difference {
 }
 
 fn report(json: bool, id: &RequestId, method: &str, differences: &[Difference]) -> Result<(), Failed> {
-    let short = |text: &str| show::printable(&text.chars().take(200).collect::<String>());
-    if json {
-        let differences: Vec<_> = differences
-            .iter()
-            .map(|it| json!({"path": it.path, "recorded": it.recorded, "received": it.received}))
-            .collect();
-        let id: Value = serde_json::from_str(id.as_json())?;
-        return show::line(&json!({"method": method, "id": id, "differences": differences}).to_string());
+    if !json {
+        return text(id, method, differences).iter().try_for_each(|line| show::line(line));
     }
+    let differences: Vec<_> = differences
+        .iter()
+        .map(|it| json!({"path": it.path, "recorded": it.recorded, "received": it.received}))
+        .collect();
+    let id: Value = serde_json::from_str(id.as_json())?;
+    let line = json!({"method": method, "id": id, "differences": differences});
+    show::line(&show::for_stdout_json(&line.to_string()))
+}
+
+/// Returns the lines about a response. No name or value of the server can look like another line.
+fn text(id: &RequestId, method: &str, differences: &[Difference]) -> Vec<String> {
+    let short = |text: &str| escaped(&text.chars().take(200).collect::<String>());
     let verdict = if differences.is_empty() { "same" } else { "DIFFERS" };
-    show::line(&format!("{verdict:<8} {} {}", show::printable(method), show::printable(id.as_json())))?;
+    let mut lines = vec![format!("{verdict:<8} {} {}", short(method), short(id.as_json()))];
     for Difference { path, recorded, received } in differences {
         let path = if path.is_empty() { "the response" } else { path };
-        show::line(&format!("         {}", short(path)))?;
-        show::line(&format!("           recorded: {}", short(recorded)))?;
-        show::line(&format!("           received: {}", short(received)))?;
+        lines.push(format!("         {}", short(path)));
+        lines.push(format!("           recorded: {}", short(recorded)));
+        lines.push(format!("           received: {}", short(received)));
     }
-    Ok(())
+    lines
+}
+
+/// A part of the path of a value in a response.
+#[derive(Clone, Copy)]
+enum Step<'a> {
+    Member(&'a str),
+    Index(usize),
+}
+
+/// Returns a path as a JSON Pointer.
+fn pointer(path: &[Step<'_>]) -> String {
+    let mut text = String::new();
+    for step in path {
+        text.push('/');
+        match step {
+            Step::Member(name) => text.push_str(&name.replace('~', "~0").replace('/', "~1")),
+            Step::Index(index) => text.push_str(&index.to_string()),
+        }
+    }
+    text
 }
 
 /// Returns where two responses differ: JSON Pointers, at most [`SHOWN`].
 fn compare(recorded: &Value, received: &Value, ignore: &[String]) -> Vec<Difference> {
     let mut found = Vec::new();
-    compare_at("", recorded, received, ignore, &mut found);
+    compare_at(&mut Vec::new(), recorded, received, ignore, &mut found);
     found
 }
 
-fn compare_at(path: &str, recorded: &Value, received: &Value, ignore: &[String], found: &mut Vec<Difference>) {
-    if found.len() == SHOWN {
-        return;
-    }
+/// Compares two values at a path. The text of a path is only made for a difference: a name can be as long as a message,
+/// and have as many members.
+fn compare_at<'a>(
+    path: &mut Vec<Step<'a>>,
+    recorded: &'a Value,
+    received: &'a Value,
+    ignore: &[String],
+    found: &mut Vec<Difference>,
+) {
     match (recorded, received) {
         (Value::Object(left), Value::Object(right)) => {
             let both = left.keys().chain(right.keys().filter(|name| !left.contains_key(*name)));
             for name in both.filter(|name| !ignore.contains(name)) {
-                let escaped = name.replace('~', "~0").replace('/', "~1");
-                let path = format!("{path}/{escaped}");
+                path.push(Step::Member(name));
                 match (left.get(name), right.get(name)) {
-                    (Some(left), Some(right)) => compare_at(&path, left, right, ignore, found),
+                    (Some(left), Some(right)) => compare_at(path, left, right, ignore, found),
                     (left, right) => found.push(Difference::new(path, left, right)),
                 }
+                path.pop();
                 if found.len() == SHOWN {
                     return;
                 }
@@ -459,18 +497,23 @@ fn compare_at(path: &str, recorded: &Value, received: &Value, ignore: &[String],
         }
         (Value::Array(left), Value::Array(right)) if left.len() == right.len() => {
             for (index, (left, right)) in left.iter().zip(right).enumerate() {
-                compare_at(&format!("{path}/{index}"), left, right, ignore, found);
+                path.push(Step::Index(index));
+                compare_at(path, left, right, ignore, found);
+                path.pop();
+                if found.len() == SHOWN {
+                    return;
+                }
             }
         }
         (left, right) if left == right => {}
-        (left, right) => found.push(Difference::new(path.to_owned(), Some(left), Some(right))),
+        (left, right) => found.push(Difference::new(path, Some(left), Some(right))),
     }
 }
 
 impl Difference {
-    fn new(path: String, recorded: Option<&Value>, received: Option<&Value>) -> Self {
+    fn new(path: &[Step<'_>], recorded: Option<&Value>, received: Option<&Value>) -> Self {
         let text = |value: Option<&Value>| value.map_or_else(|| "nothing".to_owned(), Value::to_string);
-        Self { path, recorded: text(recorded), received: text(received) }
+        Self { path: pointer(path), recorded: text(recorded), received: text(received) }
     }
 }
 
@@ -492,5 +535,30 @@ mod tests {
         assert_eq!(paths(json!([1]), json!([1, 2]), &[]), [""]);
         let many = |value: u8| Value::Object((0..50).map(|it| (it.to_string(), json!(value))).collect());
         assert_eq!(paths(many(1), many(2), &[]).len(), SHOWN);
+        assert_eq!(paths(json!([[1, 2], 3]), json!([[1, 4], 5]), &[]), ["/0/1", "/1"]);
+    }
+
+    /// A path is as long as the names in it: one for each member would take hundreds of gigabytes.
+    #[test]
+    fn long_names_of_large_values_are_compared_once() {
+        let members: serde_json::Map<_, _> = (0..50_000).map(|it| (it.to_string(), json!([1]))).collect();
+        let value = json!({"a".repeat(4 << 20): members});
+        let began = Instant::now();
+        assert!(compare(&value, &value, &[]).is_empty());
+        assert!(began.elapsed() < Duration::from_secs(10), "{:?}", began.elapsed());
+    }
+
+    #[test]
+    fn names_of_servers_stay_in_their_line() {
+        let id: RequestId = serde_json::from_str("\"a\u{9b}\"").expect("an id");
+        let path = pointer(&[Step::Member("a\nsame     tools/call 3\u{1b}[2J")]);
+        let found = [Difference { path, recorded: "1\u{202e}".into(), received: "2\u{2028}".into() }];
+        let expected = [
+            "DIFFERS  roots/list\\n \"a\\u009b\"",
+            "         /a\\nsame     tools~1call 3\\u001b[2J",
+            "           recorded: 1\\u202e",
+            "           received: 2\\u2028",
+        ];
+        assert_eq!(text(&id, "roots/list\n", &found), expected);
     }
 }

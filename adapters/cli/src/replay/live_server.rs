@@ -1,13 +1,23 @@
 //! The process of a server whose output is read while lines are written to it.
 
+#[cfg(unix)]
+use std::fs::File;
 use std::{
     io::{self, Read, Write},
-    process::{Child, Command, Stdio},
-    sync::mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    process::Child,
+    sync::{
+        Arc, Mutex, PoisonError,
+        mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
+    },
     thread,
     time::{Duration, Instant},
 };
 
+use mcp_driver::{
+    ChildState, Command, ShutdownStep,
+    os::process::{ProcessGroup, Spawned, spawn},
+    signals::{Closing, block_if_ending, register},
+};
 use mcp_proto::codec::LineDecoder;
 
 /// The longest message of the server.
@@ -15,9 +25,6 @@ const MAX_MESSAGE: usize = 16 << 20;
 
 /// The most events that wait to be taken. A server that writes more has to wait.
 const WAITING: usize = 8;
-
-/// How long a server may take to end after its input was closed.
-const END: Duration = Duration::from_secs(2);
 
 /// How often it is looked whether the server has ended.
 const LOOK: Duration = Duration::from_millis(5);
@@ -32,24 +39,76 @@ pub(super) enum Event {
     End,
 }
 
-/// The process of a server. Dropping it closes the input of the process, and kills it if it does not end in time.
+/// A server that runs. Dropping it closes the input of the process, and ends the process and all that it has started if
+/// they do not end in time.
 pub(super) struct LiveServer {
-    child: Child,
+    process: Arc<Process>,
     /// The lines for the thread that writes. It can be blocked as long as the server does not read.
     lines: Option<SyncSender<Vec<u8>>>,
     events: Receiver<Event>,
 }
 
+/// The process of a server, and its group: a launcher such as `npx` has the server as its own child.
+struct Process {
+    child: Mutex<Child>,
+    state: Arc<ChildState>,
+    group: ProcessGroup,
+}
+
+impl Process {
+    /// Ends the process and its group, whose input is closed. `pause` waits for a part of the given time.
+    fn shut_down(&self, mut pause: impl FnMut(Duration)) {
+        let mut sequence = self.state.shutdown_sequence(Instant::now());
+        loop {
+            if !self.state.has_ended()
+                && let Ok(Some(status)) = self.child.lock().unwrap_or_else(PoisonError::into_inner).try_wait()
+            {
+                self.state.ended(Some(status));
+            }
+            let step = sequence.next(Instant::now(), self.state.has_ended(), self.group.has_members());
+            match step {
+                // The system may have reused the id of a group that is gone.
+                _ if self.state.is_group_gone() => return,
+                ShutdownStep::Wait(time) => pause(time),
+                ShutdownStep::Terminate => self.group.terminate(),
+                ShutdownStep::Kill => self.group.kill(),
+                ShutdownStep::Done => self.state.group_ended(),
+            }
+        }
+    }
+}
+
+impl Closing for Process {
+    fn begin_close(&self) {
+        if !self.state.is_group_gone() {
+            self.group.terminate();
+        }
+    }
+
+    fn wait(&self) {
+        self.shut_down(|time| thread::sleep(time.min(LOOK)));
+    }
+
+    fn kill(&self) {
+        if !self.state.is_group_gone() {
+            self.group.kill();
+        }
+    }
+}
+
 impl LiveServer {
-    /// Starts a server.
-    pub(super) fn start(command: &mut Command) -> io::Result<Self> {
-        let mut child = command.stdin(Stdio::piped()).stdout(Stdio::piped()).spawn()?;
-        let (input, output) = (child.stdin.take(), child.stdout.take());
+    /// Starts a server. A signal that ends this program ends the server, too.
+    pub(super) fn start(command: &Command) -> io::Result<Self> {
+        let Spawned { child, group, stdin, stdout, .. } = spawn(command.to_std())?;
+        let process = Arc::new(Process { child: Mutex::new(child), state: ChildState::new(command), group });
+        register(&process);
+        #[cfg(unix)]
+        let (stdin, stdout) = (stdin.map(File::from), stdout.map(File::from));
         let (sender, events) = mpsc::sync_channel(WAITING);
         let (lines, written) = mpsc::sync_channel(1);
         // If a thread cannot be started, dropping the server ends its process.
-        let server = Self { child, lines: Some(lines), events };
-        if let (Some(input), Some(output)) = (input, output) {
+        let server = Self { process, lines: Some(lines), events };
+        if let (Some(input), Some(output)) = (stdin, stdout) {
             let reports = sender.clone();
             thread::Builder::new().name("server-input".into()).spawn(move || write(input, &written, &reports))?;
             thread::Builder::new().name("server-output".into()).spawn(move || read(output, &sender))?;
@@ -78,19 +137,17 @@ impl LiveServer {
 
 impl Drop for LiveServer {
     fn drop(&mut self) {
+        // The thread of the signals ends the server, and then this program with the status of the signal.
+        block_if_ending();
         self.lines = None;
-        let deadline = Instant::now() + END;
-        while Instant::now() < deadline {
-            if !matches!(self.child.try_wait(), Ok(None)) {
-                return;
-            }
+        self.process.shut_down(|time| {
+            let time = time.min(LOOK);
             // The server may write before it ends.
-            if matches!(self.events.recv_timeout(LOOK), Err(RecvTimeoutError::Disconnected)) {
-                thread::sleep(LOOK);
+            if matches!(self.events.recv_timeout(time), Err(RecvTimeoutError::Disconnected)) {
+                thread::sleep(time);
             }
-        }
-        let _ = self.child.kill();
-        let _ = self.child.wait();
+        });
+        block_if_ending();
     }
 }
 

@@ -23,6 +23,17 @@ const MIN_EXCERPT: usize = 40;
 /// The longest name, id and finding.
 const MAX_NAME: usize = 200;
 
+/// The most names that are told apart. Messages with others have one name, so that a peer that makes up names does not
+/// make the page too large.
+const MAX_NAMES: usize = 10_000;
+
+/// The name of messages beyond [`MAX_NAMES`].
+const OTHER: &str = "other methods and names";
+
+/// The most messages whose ids, and the most broken rules whose texts, are shown with [`MAX_NAME`] characters. Of later
+/// ids, [`MIN_EXCERPT`] characters are shown, and of later broken rules the rule.
+const MAX_LONG: usize = 20_000;
+
 /// The kinds of messages, by their numbers on the page.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Kind {
@@ -60,6 +71,8 @@ pub(super) struct Trace {
     pub(super) messages: Vec<Message>,
     /// Messages after the last one that is drawn.
     pub(super) left_out: usize,
+    /// How many broken rules there are so far.
+    broken: usize,
     /// The bytes of all excerpts.
     held: usize,
     /// The excerpts are cut when they have more bytes.
@@ -74,15 +87,23 @@ fn start(text: &str, most: usize) -> String {
 /// The requests in flight: by session or exchange, by the side that sent the request, and by its id.
 type Open = HashMap<((Option<u32>, Option<u64>), Origin, String), usize>;
 
-/// Returns the texts of broken rules.
-fn texts(findings: &[Finding]) -> Vec<String> {
-    let text = |it: &Finding| format!("{} {}: {}", it.rule.unwrap_or("broken"), it.text(), start(&it.what, MAX_NAME));
-    findings.iter().map(text).collect()
+/// Returns the text of a broken rule.
+fn text_of(finding: &Finding, is_short: bool) -> String {
+    let rule = finding.rule.unwrap_or("broken");
+    if is_short { rule.to_owned() } else { format!("{rule} {}: {}", finding.text(), start(&finding.what, MAX_NAME)) }
 }
 
 impl Trace {
     pub(super) fn new(header: Header) -> Self {
-        Self { header, names: Vec::new(), messages: Vec::new(), left_out: 0, held: 0, most_held: 2 * ALL_EXCERPTS }
+        let (names, messages, most_held) = (Vec::new(), Vec::new(), 2 * ALL_EXCERPTS);
+        Self { header, names, messages, left_out: 0, broken: 0, held: 0, most_held }
+    }
+
+    /// Returns the texts of broken rules.
+    fn texts(&mut self, findings: &[Finding]) -> Vec<String> {
+        self.broken += findings.len();
+        let is_short = self.broken > MAX_LONG;
+        findings.iter().map(|finding| text_of(finding, is_short)).collect()
     }
 
     pub(super) fn read(path: &Path) -> Result<Self, Failed> {
@@ -99,7 +120,8 @@ impl Trace {
                     trace.note(at, Origin::Server, "log", &text, Vec::new(), &mut names);
                 }
                 Played::Exchange { at, from, text, findings, .. } => {
-                    trace.note(at, from, "http", &text, texts(&findings), &mut names);
+                    let broken = trace.texts(&findings);
+                    trace.note(at, from, "http", &text, broken, &mut names);
                 }
                 Played::Message(message) => trace.message(&message, &mut names, &mut open),
                 Played::Event { .. } => {}
@@ -127,7 +149,7 @@ impl Trace {
     /// Adds a message. `open` has the requests in flight.
     fn message(&mut self, message: &PlayedMessage, names: &mut HashMap<String, usize>, open: &mut Open) {
         let PlayedMessage { line, judged, scope, .. } = message;
-        let broken = texts(&judged.findings);
+        let broken = self.texts(&judged.findings);
         let text = start(&String::from_utf8_lossy(&line.bytes), EXCERPT);
         for (number, step) in judged.steps.iter().enumerate() {
             let label = match (&step.method, &step.subject) {
@@ -155,6 +177,7 @@ impl Trace {
             if kind == Kind::Request {
                 open.insert((scope.pairing(), line.from, id.clone()), index);
             }
+            let id = if index < MAX_LONG { id } else { start(&id, MIN_EXCERPT) };
             // Those of a batch are shown once.
             let (broken, text) = if number == 0 { (broken.clone(), text.clone()) } else { (Vec::new(), String::new()) };
             let (at, from, bytes) = (line.at, line.from, line.bytes.len());
@@ -166,6 +189,10 @@ impl Trace {
         if let Some(known) = names.get(name) {
             return *known;
         }
+        if self.names.len() > MAX_NAMES {
+            return MAX_NAMES;
+        }
+        let name = if self.names.len() == MAX_NAMES { OTHER } else { name };
         names.insert(name.to_owned(), self.names.len());
         self.names.push(name.to_owned());
         self.names.len() - 1
@@ -229,6 +256,21 @@ impl Message {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn made_up_names_share_one_beyond_a_limit() {
+        let header = Header { started: String::new(), transport: "stdio".into(), server: "x".into(), masked: false };
+        let (mut trace, mut known) = (Trace::new(header), HashMap::new());
+        for number in 0..2 * MAX_NAMES {
+            assert_eq!(trace.name(&number.to_string(), &mut known), number.min(MAX_NAMES));
+        }
+        assert_eq!((trace.names.len(), known.len(), &*trace.names[MAX_NAMES]), (MAX_NAMES + 1, MAX_NAMES + 1, OTHER));
+        assert_eq!(trace.name("7", &mut known), 7);
+        let finding = Finding::http(Origin::Server, "HTTP-060", "é".repeat(2 * MAX_NAME));
+        assert!(trace.texts(std::slice::from_ref(&finding))[0].ends_with("éé"));
+        trace.broken = MAX_LONG;
+        assert_eq!(trace.texts(&[finding]), ["HTTP-060"]);
+    }
 
     #[test]
     fn excerpts_are_cut_while_a_record_is_read() {

@@ -8,6 +8,8 @@ mod generated;
 mod http_records;
 #[cfg(target_os = "linux")]
 mod inspect;
+#[cfg(unix)]
+mod launcher;
 mod listen;
 mod project;
 mod proxy;
@@ -109,6 +111,8 @@ const TESTS: &[(&str, Test)] = &[
     ("check::own_servers_pass_over_http", check::own_servers_pass_over_http),
     ("check::own_clients_pass", check::own_clients_pass),
     ("check::own_clients_pass_over_http", check::own_clients_pass_over_http),
+    #[cfg(unix)]
+    ("launcher::commands_end_all_processes", launcher::commands_end_all_processes),
 ];
 
 const WITHOUT_ERA: &[(&str, fn())] = &[
@@ -250,6 +254,12 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("project::man_pages_are_written", project::man_pages_are_written),
     #[cfg(unix)]
     ("bridge::servers_are_restarted", bridge::servers_are_restarted),
+    #[cfg(unix)]
+    ("launcher::bridges_end_all_processes", launcher::bridges_end_all_processes),
+    #[cfg(unix)]
+    ("launcher::signals_end_all_processes_of_a_replay", launcher::signals_end_all_processes_of_a_replay),
+    #[cfg(unix)]
+    ("launcher::timeouts_end_all_processes_of_a_replay", launcher::timeouts_end_all_processes_of_a_replay),
 ];
 
 fn needs_a_terminal(mcp: &Mcp) {
