@@ -140,8 +140,8 @@ impl Session {
         let open = open - self.queue.len();
         match (request.kind, &request.target) {
             // Requests in flight may wait for these messages, and they get their HTTP responses at once. A batch may
-            // contain some of them. Over the transport of 2024-11-05 it waits all the same: only for the client to read,
-            // which needs no message.
+            // contain some of them. Over the transport of 2024-11-05 it waits all the same: the client only has to
+            // read, and has to send nothing.
             (BodyKind::Notification | BodyKind::Response, _) => fits(open, limits.exchanges.saturating_mul(2)),
             (BodyKind::Batch, _) if !is_old => fits(open, limits.exchanges.saturating_mul(2)),
             // The endpoint has already removed the session, so it ends regardless of how many requests there are.
