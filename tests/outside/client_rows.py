@@ -70,6 +70,24 @@ def play_list(programs, checks, text, mebibytes=100):
         checks.at_most("seconds of processors", running.last_seconds, 5.0)
 
 
+@row("A1", "`tools/list` with as many pages of 8 MiB as the client requests")
+def endless_pages(programs, checks):
+    pages = []
+
+    def page(exchange):
+        pages.append(None)
+        tool = {"name": f"t{len(pages)}", "description": "x" * (8 << 20), "inputSchema": {"type": "object"}}
+        cursor = f"c{len(pages)}"
+        exchange.result(
+            {"resultType": "complete", "tools": [tool], "nextCursor": cursor, "ttlMs": 0, "cacheScope": "private"}
+        )
+
+    with HostileServer({"tools/list": page}) as server, client(programs, server.url) as running:
+        is_ended(checks, running)
+        checks.at_most("pages", len(pages), 16)
+        checks.at_most("MiB", running.last_peak, 250)
+
+
 @row("A4", "a result of 1.3 MiB with `inputRequests` that are as many as fit")
 def input_requests(programs, checks):
     def ask(exchange):

@@ -20,19 +20,22 @@ pub struct PageLimits {
     pub pages: usize,
     /// The most items. Default 100,000.
     pub items: usize,
+    /// The most bytes of JSON, of all pages together. Default 64 MiB.
+    pub bytes: usize,
     /// The most time for all pages together. Default 5 minutes.
     pub time: Duration,
 }
 
 impl Default for PageLimits {
     fn default() -> Self {
-        Self { pages: 1000, items: 100_000, time: Duration::from_secs(300) }
+        Self { pages: 1000, items: 100_000, bytes: 64 << 20, time: Duration::from_secs(300) }
     }
 }
 
 /// The items of a page, and the cursor of the next one.
 type Page<T> = (Vec<T>, Option<String>);
-type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send>;
+/// Requests a page, which comes with the length of its JSON text.
+type Fetch<T> = Box<dyn FnMut(Option<&str>) -> Result<Pending<(Page<T>, usize)>, SendError> + Send>;
 
 /// All items of a list of the server. Pages are requested as their items are taken.
 ///
@@ -51,6 +54,7 @@ pub struct Pages<T> {
     seen: HashSet<String>,
     pages: usize,
     count: usize,
+    bytes: usize,
     until: Timestamp,
 }
 
@@ -63,17 +67,21 @@ enum Next {
 impl<T> Pages<T> {
     pub(super) fn new(
         peer: &Peer<ClientRole>,
-        fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
-    ) -> Self {
+        mut fetch: impl FnMut(Option<&str>) -> Result<Pending<Page<T>>, SendError> + Send + 'static,
+    ) -> Self
+    where
+        T: 'static,
+    {
         let this = Self {
             connection: peer.connection().clone(),
-            fetch: Box::new(fetch),
+            fetch: Box::new(move |cursor| Ok(fetch(cursor)?.with_len())),
             limits: PageLimits::default(),
             items: Vec::new().into_iter(),
             next: Next::First,
             seen: HashSet::new(),
             pages: 0,
             count: 0,
+            bytes: 0,
             until: Timestamp::ZERO,
         };
         this.limits(PageLimits::default())
@@ -133,8 +141,12 @@ impl<T> Pages<T> {
             Next::Cursor(cursor) => Some(cursor.as_str()),
             Next::First | Next::End => None,
         };
-        let (items, next) = (self.fetch)(cursor)?.await?;
+        let ((items, next), len) = (self.fetch)(cursor)?.await?;
         self.pages += 1;
+        self.bytes = self.bytes.saturating_add(len);
+        if self.bytes > self.limits.bytes {
+            return invalid("the list is too large");
+        }
         self.count += items.len();
         if self.count > self.limits.items {
             return invalid("the list has too many items");

@@ -143,11 +143,28 @@ impl<T> Pending<T> {
     }
 
     /// Returns the same request with a function that is applied to its result.
-    pub fn and_then<U: 'static>(mut self, f: impl FnOnce(T) -> Result<U, CallError> + Send + 'static) -> Pending<U>
+    pub fn and_then<U: 'static>(self, f: impl FnOnce(T) -> Result<U, CallError> + Send + 'static) -> Pending<U>
     where
         T: 'static,
     {
-        let read = self.read.take().map(|read| -> Read<U> { Box::new(move |call, result| f(read(call, result)?)) });
+        self.map_read(|read| Box::new(move |call, result| f(read(call, result)?)))
+    }
+
+    /// Returns the same request, whose result comes with the length of its JSON text.
+    pub(crate) fn with_len(self) -> Pending<(T, usize)>
+    where
+        T: 'static,
+    {
+        self.map_read(|read| {
+            Box::new(move |call, result| {
+                let len = result.get().len();
+                Ok((read(call, result)?, len))
+            })
+        })
+    }
+
+    fn map_read<U>(mut self, map: impl FnOnce(Read<T>) -> Read<U>) -> Pending<U> {
+        let read = self.read.take().map(map);
         let (on_progress, on_task) = (self.on_progress.take(), self.on_task.take());
         Pending {
             call: self.call,

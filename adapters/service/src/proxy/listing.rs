@@ -201,6 +201,8 @@ impl Shared {
     async fn offers<T: Encode>(&self, pages: Pages<T>, offer: impl Fn(T) -> Offer) -> Result<Vec<Offer>, CallError> {
         let mut limits = PageLimits::default();
         (limits.items, limits.time) = (self.limits.items, self.limits.list_time);
+        // White space and cursors count there, and not below.
+        limits.bytes = self.limits.list_bytes.saturating_mul(2);
         let (mut pages, mut offers, mut bytes) = (pages.limits(limits), Vec::new(), 0_usize);
         while let Some(item) = pages.try_next().await? {
             let written = At(&item, None).to_json().map_err(|error| CallError::Decode(error.to_string()))?;

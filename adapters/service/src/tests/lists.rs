@@ -178,6 +178,9 @@ fn endless_lists_end_at_page_limits() {
     assert!(count == 50 && is_invalid(&error));
     let (count, error) = walk(PageLimits { items: 7, ..limits.clone() }, |page| Some(page.to_string()));
     assert!(count == 7 && is_invalid(&error));
+    // Cursors count as all of a page does.
+    let (count, error) = walk(PageLimits { bytes: 10_000, ..limits.clone() }, |page| Some(format!("{page:03000}")));
+    assert!(count == 3 && is_invalid(&error), "{count} {error:?}");
     let (count, error) = walk(PageLimits { time: Duration::ZERO, ..limits }, |page| Some(page.to_string()));
     assert!(count == 0 && is_invalid(&error));
 }
