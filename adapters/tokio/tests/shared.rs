@@ -63,7 +63,7 @@ type Both = [Store; 2];
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
 fn main() -> ExitCode {
-    let tests: [(&str, Test); 8] = [
+    let tests: [(&str, Test); 9] = [
         ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
         ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
         ("stream_needs_its_scopes_on_another_endpoint", |shared| {
@@ -76,6 +76,7 @@ fn main() -> ExitCode {
         }),
         ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
         ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
+        ("sessions_may_last_forever", |shared| Box::pin(failures::sessions_may_last_forever(shared))),
     ];
     let redis = Redis::start();
     let mut trials = Vec::new();
@@ -174,6 +175,13 @@ fn trials_in_memory() -> Vec<Trial> {
     trials.push(Trial::test("a_store_that_fails_is_told", || {
         run(|shared| Box::pin(failures::a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
     }));
+    let nothing = || [(); 2].map(|()| Store::new(Broken));
+    trials.push(Trial::test("a_session_that_ends_while_it_is_resumed_is_unknown", move || {
+        run(|_| Box::pin(failures::a_session_that_ends_while_it_is_resumed()), |_| nothing())
+    }));
+    trials.push(Trial::test("a_close_waits_for_the_store", move || {
+        run(|_| Box::pin(failures::a_close_waits_for_the_store()), |_| nothing())
+    }));
     trials
 }
 
@@ -227,7 +235,10 @@ fn service(gate: &Arc<Semaphore>) -> Service {
 }
 
 fn process(shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
-    let endpoint = EndpointOptions::new(Policy::loopback());
+    process_with(EndpointOptions::new(Policy::loopback()), shared, gate)
+}
+
+fn process_with(endpoint: EndpointOptions, shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
     Endpoint::sharing(&service(gate), endpoint, &DriverOptions::default(), shared.clone()).expect("there is a runtime")
 }
 
