@@ -62,25 +62,25 @@ type Both = [Store; 2];
 
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
+/// The tests that run with each kind of store.
+const TESTS: [(&str, Test); 9] = [
+    ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
+    ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
+    ("stream_needs_its_scopes_on_another_endpoint", |shared| {
+        Box::pin(scopes::stream_needs_its_scopes_on_another_endpoint(shared))
+    }),
+    ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
+    ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
+    ("shared_session_is_bound_to_its_principal", |shared| Box::pin(shared_session_is_bound_to_its_principal(shared))),
+    ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
+    ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
+    ("sessions_may_last_forever", |shared| Box::pin(failures::sessions_may_last_forever(shared))),
+];
+
 fn main() -> ExitCode {
-    let tests: [(&str, Test); 9] = [
-        ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
-        ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
-        ("stream_needs_its_scopes_on_another_endpoint", |shared| {
-            Box::pin(scopes::stream_needs_its_scopes_on_another_endpoint(shared))
-        }),
-        ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
-        ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
-        ("shared_session_is_bound_to_its_principal", |shared| {
-            Box::pin(shared_session_is_bound_to_its_principal(shared))
-        }),
-        ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
-        ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
-        ("sessions_may_last_forever", |shared| Box::pin(failures::sessions_may_last_forever(shared))),
-    ];
     let redis = Redis::start();
     let mut trials = Vec::new();
-    for (name, test) in tests {
+    for (name, test) in TESTS {
         trials.push(Trial::test(format!("memory::{name}"), move || {
             run(test, |_| {
                 let shared = Store::new(MemoryStore::default());
