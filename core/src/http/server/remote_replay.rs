@@ -46,9 +46,9 @@ impl Session {
     }
 
     /// Writes the messages that were found for an exchange; `None` if the lookup failed. Further messages are requested
-    /// again until the stream is done. If the first of them is not the next one of the stream, the rest of the stream is
-    /// lost, as in [`end_replay`](Self::end_replay). If the lookup failed, or a later message is missing, the exchange
-    /// ends here, and its client may resume the stream.
+    /// again until the stream is done. If the first of them is not the next one of the stream, the rest of the stream
+    /// is lost, as in [`end_replay`](Self::end_replay). If the lookup failed, or a later message is missing, the
+    /// exchange ends here, and its client may resume the stream.
     ///
     /// Messages that a client may get only with [scopes](crate::http::ReplayBuffer::keep_scoped) are passed only if its
     /// principal [has](Self::has_replay_scopes) them.
