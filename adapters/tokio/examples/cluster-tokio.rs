@@ -189,7 +189,7 @@ async fn main() -> Result<(), Box<dyn Error>> {
     let recorder = Recorder::new(&mut registry);
     let store = RedisStore::connect(&redis).await?;
 
-    // The proxy checks the names of hosts and the origins of web pages.
+    // The proxy decides under which names it is reached. Requests of web pages are refused.
     let options = EndpointOptions::new(Policy::any_host());
     let listener = Listener::bind(address).await?.endpoint(options).store(Store::new(store.clone()));
     let stop = listener.stop_handle();

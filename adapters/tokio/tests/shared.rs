@@ -62,24 +62,25 @@ type Both = [Store; 2];
 
 type Test = fn(Both) -> Pin<Box<dyn Future<Output = ()>>>;
 
+/// The tests that run with each kind of store.
+const TESTS: [(&str, Test); 9] = [
+    ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
+    ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
+    ("stream_needs_its_scopes_on_another_endpoint", |shared| {
+        Box::pin(scopes::stream_needs_its_scopes_on_another_endpoint(shared))
+    }),
+    ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
+    ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
+    ("shared_session_is_bound_to_its_principal", |shared| Box::pin(shared_session_is_bound_to_its_principal(shared))),
+    ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
+    ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
+    ("sessions_may_last_forever", |shared| Box::pin(failures::sessions_may_last_forever(shared))),
+];
+
 fn main() -> ExitCode {
-    let tests: [(&str, Test); 8] = [
-        ("session_continues_on_another_endpoint", |shared| Box::pin(session_continues_on_another_endpoint(shared))),
-        ("session_settings_apply_on_all_endpoints", |shared| Box::pin(session_settings_apply_on_all_endpoints(shared))),
-        ("stream_needs_its_scopes_on_another_endpoint", |shared| {
-            Box::pin(scopes::stream_needs_its_scopes_on_another_endpoint(shared))
-        }),
-        ("stream_resumes_on_another_endpoint", |shared| Box::pin(stream_resumes_on_another_endpoint(shared))),
-        ("deleted_session_ends_on_all_endpoints", |shared| Box::pin(deleted_session_ends_on_all_endpoints(shared))),
-        ("shared_session_is_bound_to_its_principal", |shared| {
-            Box::pin(shared_session_is_bound_to_its_principal(shared))
-        }),
-        ("a_process_that_leaves_takes_no_session_with_it", |shared| Box::pin(a_process_that_leaves(shared))),
-        ("a_client_need_not_know", |shared| Box::pin(a_client_need_not_know(shared))),
-    ];
     let redis = Redis::start();
     let mut trials = Vec::new();
-    for (name, test) in tests {
+    for (name, test) in TESTS {
         trials.push(Trial::test(format!("memory::{name}"), move || {
             run(test, |_| {
                 let shared = Store::new(MemoryStore::default());
@@ -174,6 +175,13 @@ fn trials_in_memory() -> Vec<Trial> {
     trials.push(Trial::test("a_store_that_fails_is_told", || {
         run(|shared| Box::pin(failures::a_store_that_fails(shared)), |_| [(); 2].map(|()| Store::new(Broken)))
     }));
+    let nothing = || [(); 2].map(|()| Store::new(Broken));
+    trials.push(Trial::test("a_session_that_ends_while_it_is_resumed_is_unknown", move || {
+        run(|_| Box::pin(failures::a_session_that_ends_while_it_is_resumed()), |_| nothing())
+    }));
+    trials.push(Trial::test("a_close_waits_for_the_store", move || {
+        run(|_| Box::pin(failures::a_close_waits_for_the_store()), |_| nothing())
+    }));
     trials
 }
 
@@ -227,7 +235,10 @@ fn service(gate: &Arc<Semaphore>) -> Service {
 }
 
 fn process(shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
-    let endpoint = EndpointOptions::new(Policy::loopback());
+    process_with(EndpointOptions::new(Policy::loopback()), shared, gate)
+}
+
+fn process_with(endpoint: EndpointOptions, shared: &Store, gate: &Arc<Semaphore>) -> Endpoint {
     Endpoint::sharing(&service(gate), endpoint, &DriverOptions::default(), shared.clone()).expect("there is a runtime")
 }
 

@@ -158,17 +158,41 @@ fn foreign_stream_is_replayed_until_its_end() {
 }
 
 #[test]
-fn replay_with_missing_messages_ends_the_stream() {
-    for (messages, whole) in [(vec![4], 0), (vec![3, 5], 1), (vec![3, 3], 1), (vec![2], 0)] {
+fn replay_without_the_next_message_is_refused() {
+    for messages in [vec![4], vec![2], vec![3, 5], vec![3, 3]] {
         let (_, mut server, id, _) = moved("2025-11-25");
         let requested = server.listen(&id, Some("7-2"));
         let wanted = fetch(&mut server).expect("it is wanted");
         found(&mut server, wanted, &messages, false);
         assert!(server.reply(requested).ended, "{messages:?}");
-        assert_eq!(received(&server, requested).len(), whole, "{messages:?}");
-        assert!(String::from_utf8_lossy(&server.reply(requested).body).contains("retry: "), "its client may come back");
+        let is_begun = messages[0] == 3;
+        let reply = server.reply(requested);
+        assert_eq!(reply.status(), if is_begun { 200 } else { 400 }, "{messages:?}");
+        if is_begun {
+            assert_eq!(received(&server, requested), [("7-3".to_owned(), 3)], "{messages:?}");
+            assert!(String::from_utf8_lossy(&reply.body).contains("retry: "), "its client may come back");
+            // It is refused then, so that it does not come back for ever.
+            let requested = server.listen(&id, Some("7-3"));
+            let wanted = fetch(&mut server).expect("it is wanted");
+            found(&mut server, wanted, &messages[1..], false);
+            assert_eq!((server.reply(requested).status(), server.reply(requested).ended), (400, true), "{messages:?}");
+        }
         server.assert_idle();
     }
+    // A message that is missing while the client waits ends the stream.
+    let (_, mut server, id, _) = moved("2025-11-25");
+    let requested = server.listen(&id, Some("7-2"));
+    for (messages, is_over) in [([3], false), ([5], true)] {
+        let wanted = fetch(&mut server).expect("it is wanted");
+        found(&mut server, wanted, &messages, false);
+        assert_eq!(server.reply(requested).ended, is_over);
+    }
+    assert_eq!((server.reply(requested).status(), received(&server, requested).len()), (200, 1));
+    server.assert_idle();
+}
+
+#[test]
+fn replay_that_fails_ends_the_stream() {
     // A stream that cannot be replayed ends, and so does one whose client has disconnected.
     let (_, mut server, id, _) = moved("2025-11-25");
     let requested = server.listen(&id, Some("7-2"));

@@ -281,8 +281,9 @@ impl<R: Runtime> Endpoint<R> {
         race(late, read).await.ok_or_else(|| refusal(StatusCode::REQUEST_TIMEOUT))?
     }
 
-    /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended. That takes a
-    /// bounded time however clients behave. Requests in flight get a response if their handlers finish in that time.
+    /// Ends all sessions, refuses further requests, and waits until all tasks of the sessions have ended, and the
+    /// messages of [shared](Self::sharing) ones are stored. That takes a bounded time however clients and the store
+    /// behave. Requests in flight get a response if their handlers finish in that time.
     pub fn close(&self) -> Deferred<()> {
         self.server.begin_close();
         self.server.wait()

@@ -45,6 +45,10 @@ const RENEWALS: u32 = 3;
 /// The longest interval of these renewals.
 const MAX_RENEWAL_INTERVAL: Duration = Duration::from_secs(60);
 
+/// The longest lifetime of a session or message in a store: 100 years. Stores add lifetimes to the current time, which
+/// has a limit.
+const MAX_LIFETIME: Duration = Duration::from_secs(100 * 365 * 24 * 3600);
+
 /// Replicates the sessions of an endpoint to a store.
 pub(super) struct SessionReplication {
     pub(super) store: Store,
@@ -61,9 +65,10 @@ impl SessionReplication {
     /// Creates the replication, and the future that writes messages to the event store.
     pub(super) fn new(store: Store, limits: &Limits) -> (Self, impl Future<Output = ()> + Send + 'static) {
         let writer = Arc::new(EventWriter { queue: Watched::default(), quota: Quota::new(MAX_UNWRITTEN) });
-        let retention = Retention { max_messages: limits.replay, bytes: limits.replay_bytes, time: limits.replay_time };
+        let [ttl, abandoned, time] =
+            [limits.idle, limits.abandoned, limits.replay_time].map(|time| time.min(MAX_LIFETIME));
+        let retention = Retention { max_messages: limits.replay, bytes: limits.replay_bytes, time };
         let writing = write(writer.clone(), store.clone(), retention);
-        let (ttl, abandoned) = (limits.idle, limits.abandoned);
         (Self { store, ttl, abandoned, limits: limits.clone(), writer, write_locks: Mutex::default() }, writing)
     }
 
@@ -76,6 +81,12 @@ impl SessionReplication {
         let record = ReplayRecord { id: id.as_str().into(), memory, writer, holder, latest: BTreeMap::new() };
         session.share();
         session.set_replay(Box::new(record));
+    }
+
+    /// Waits until all messages so far are written to the event store, or could not be written.
+    pub(super) async fn written(&self) {
+        let is_written = |queue: &WriteQueue| queue.waiting.is_empty() && !queue.is_writing;
+        self.writer.queue.wait_for(|queue| is_written(queue).then_some(())).await;
     }
 
     /// Returns how often a session in use is renewed in the store.
@@ -195,6 +206,8 @@ struct EventWriter {
 #[derive(Debug, Default)]
 struct WriteQueue {
     waiting: VecDeque<QueuedEvent>,
+    /// Whether messages that were taken from the queue are being written.
+    is_writing: bool,
     closed: bool,
 }
 
@@ -224,7 +237,10 @@ impl EventWriter {
 async fn write(writer: Arc<EventWriter>, store: Store, retention: Retention) {
     loop {
         writer.queue.wait_for(|queue| (queue.closed || !queue.waiting.is_empty()).then_some(())).await;
-        let (waiting, closed) = writer.queue.update(|queue| (mem::take(&mut queue.waiting), queue.closed));
+        let (waiting, closed) = writer.queue.update(|queue| {
+            queue.is_writing = !queue.waiting.is_empty();
+            (mem::take(&mut queue.waiting), queue.closed)
+        });
         if closed && waiting.is_empty() {
             return;
         }
@@ -237,6 +253,7 @@ async fn write(writer: Arc<EventWriter>, store: Store, retention: Retention) {
             };
             drop(permit);
         }
+        writer.queue.update(|queue| queue.is_writing = false);
     }
 }
 
@@ -412,6 +429,25 @@ mod tests {
             if stream % 2 == 0 { record.done(stream) } else { record.forget(stream) }
         }
         assert_eq!(record.latest.len(), 0);
+    }
+
+    #[test]
+    fn written_waits_for_queued_and_taken_messages() {
+        let store = Store::new(MemoryStore::default());
+        let (replication, writing) = SessionReplication::new(store, &Limits::default());
+        let mut cx = Context::from_waker(Waker::noop());
+        let is_written = || pin!(replication.written()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(is_written(), "there is none");
+        replication.writer.enqueue(&Holder::Unknown, &"a".into(), (1, 1), Some(b"{}"));
+        assert!(!is_written(), "it is queued");
+        let taken = replication.writer.queue.update(|queue| {
+            queue.is_writing = true;
+            mem::take(&mut queue.waiting)
+        });
+        assert!(!is_written(), "it is being written");
+        replication.writer.queue.update(|queue| queue.waiting = taken);
+        assert!(pin!(writing).poll(&mut cx).is_pending(), "there may be more");
+        assert!(is_written());
     }
 
     /// Counts how often a task is woken.

@@ -4,11 +4,13 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fmt,
     future::Future,
+    io,
     sync::{
         Arc, Mutex, Weak,
         atomic::{AtomicBool, Ordering},
     },
     task::{Context, Waker},
+    time::Duration,
 };
 
 use http::request::Parts;
@@ -40,7 +42,7 @@ use crate::{
         shared::SharedConnection,
     },
     options::DriverOptions,
-    runtime::Runtime,
+    runtime::{Runtime, timeout},
     sync::lock,
     watched::Watched,
 };
@@ -53,6 +55,10 @@ use mcp_service::{
 /// The most scopes in a challenge to several requests, and the most bytes of them.
 const MAX_CHALLENGED: usize = 128;
 const MAX_CHALLENGE: usize = 4 << 10;
+
+/// How long a closed server waits for the messages that are not in the store yet. Clients that have lost their
+/// connection resume their streams from there.
+const WRITING_GRACE: Duration = Duration::from_secs(5);
 
 /// A service behind an HTTP endpoint, and its sessions. It is cheap to clone. When the last clone is dropped, it begins
 /// to [close](Self::begin_close).
@@ -277,13 +283,17 @@ impl<R: Runtime> HttpServer<R> {
         self.0.sessions.close();
     }
 
-    /// Waits until the server was closed and all sessions have ended. After the close, that takes a bounded time
-    /// however clients behave.
+    /// Waits until the server was closed and all sessions have ended, and then, for a bounded time, until the messages
+    /// of shared sessions are in the store. After the close, all of that takes a bounded time however clients behave.
     pub fn wait(&self) -> Deferred<()> {
-        let sessions = self.0.sessions.clone();
+        let (sessions, replication) = (self.0.sessions.clone(), self.0.replication.clone());
+        let runtime = self.0.runtime.clone();
         Deferred::new(async move {
             let is_closed = |table: &SessionTable| sessions.is_closing.load(Ordering::Relaxed) && table.all.is_empty();
             sessions.table.wait_for(|table| is_closed(table).then_some(())).await;
+            if let Some(replication) = replication {
+                timeout(&runtime, WRITING_GRACE, replication.written()).await;
+            }
         })
     }
 
@@ -342,7 +352,11 @@ impl<R: Runtime> Inner<R> {
             // process.
             lock(&sessions.endpoint).remove_if(id, |it| Arc::ptr_eq(it, &session));
         }
-        let part = replication.store.sessions.enter(id.as_str()).await.map_err(|_| unavailable())?;
+        let part = replication.store.sessions.enter(id.as_str()).await.map_err(|error| match error.kind() {
+            // It has ended since it was found.
+            io::ErrorKind::NotFound => reader.lost(),
+            _ => unavailable(),
+        })?;
         let holder = holder(principal, peer);
         let make = |session| self.new_session(session, &holder);
         let (adopted, take_evicted) = {

@@ -46,14 +46,20 @@ impl Session {
     }
 
     /// Writes the messages that were found for an exchange; `None` if the lookup failed. Further messages are requested
-    /// again until the stream is done. If a message is missing, the exchange ends here, and its client may resume the
-    /// stream.
+    /// again until the stream is done. If the first of them is not the next one of the stream, the rest of the stream
+    /// is lost, as in [`end_replay`](Self::end_replay). If the lookup failed, or a later message is missing, the
+    /// exchange ends here, and its client may resume the stream.
     ///
     /// Messages that a client may get only with [scopes](crate::http::ReplayBuffer::keep_scoped) are passed only if its
     /// principal [has](Self::has_replay_scopes) them.
     pub fn handle_replay(&mut self, now: Timestamp, id: ExchangeId, found: Option<&ReplayChunk>) {
         self.clock = self.clock.max(now);
         self.end_unauthorized();
+        let next = self.remote_streams.0.get(&id).and_then(|following| following.at.seq.checked_add(1));
+        let first = found.and_then(|found| found.messages.first()).map(|(seq, _)| *seq);
+        if first.is_some() && first != next {
+            return self.end_replay(now, id);
+        }
         self.begin_replay(id);
         let (Some(following), Some(exchange)) = (self.remote_streams.0.get_mut(&id), self.exchanges.get_mut(id.0))
         else {

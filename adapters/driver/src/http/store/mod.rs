@@ -38,6 +38,8 @@ pub trait SessionStore: Send + Sync + 'static {
 
     /// Registers another process that uses a session. Returns the number of the process in this session, counting from
     /// 1; no number is used twice.
+    ///
+    /// Fails with [`NotFound`](io::ErrorKind::NotFound) if there is no such session.
     fn enter(&self, id: &str) -> Deferred<io::Result<u32>>;
 
     /// Ends a session for all processes, with all of its messages.

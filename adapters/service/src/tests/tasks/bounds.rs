@@ -18,7 +18,7 @@ use crate::tests::{object, pair::Pair};
 use crate::{
     client::Host,
     driver_api::connection_handle::Application as _,
-    inbound::{context::Context, failure::Failure},
+    inbound::{context::Context, failure::Failure, task_policy::TaskPolicy},
     server::{service::Service, tool::Tool},
     tasks::handle::ResultOrTask,
 };
@@ -133,23 +133,57 @@ fn results_delivered_to_waiters_can_be_evicted() {
     }
 }
 
+fn send_for(pair: &Pair, id: &str, method: &str, params: &Value) {
+    pair.input_to_server(&json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string());
+}
+
+/// Sends requests until the outbox of the server is full of responses that the client does not read.
+fn fill_outbox(pair: &Pair) {
+    let connection = pair.server.connection();
+    for number in 0..100 {
+        if connection.read(|conn| conn.has_room()) {
+            send_for(pair, &format!("list {number}"), "tools/list", &json!({}));
+        }
+    }
+    assert!(!connection.read(|conn| conn.has_room()));
+}
+
+#[test]
+fn a_session_task_that_waits_for_room_removes_no_other() {
+    let any = object(&json!({"type": "object"}));
+    let small = Tool::with_schema_async("small", any, async |_: Value, _: Context| "x".repeat(1000));
+    let small = small.task_support(TaskSupport::Optional);
+    let policy = TaskPolicy { max_bytes: 2000, ..TaskPolicy::default() };
+    let service = Service::builder("test", "1").tool(small).task_policy(policy).build().expect("a good service");
+    let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
+    let pair = Pair::with(&host, &service, |joining| joining.server.settings.limits.outbox_bytes = 4000);
+    let (id, _) = start(&pair, "small", Value::Null);
+    pair.until(|| get(&pair, &id).expect("it is there")["status"] == "completed");
+    assert!(pair.answer_to("tasks/result", json!({"taskId": id}))["result"].is_object(), "it is fetched");
+    // Its params have room only without that result.
+    let call = json!({"name": "small", "arguments": {"text": "x".repeat(1500)}, "task": {}});
+    for is_cancelled in [true, false] {
+        fill_outbox(&pair);
+        send_for(&pair, "call", "tools/call", &call);
+        assert_eq!(pair.server_session.shared().tasks.len(), 1);
+        if is_cancelled {
+            let params = json!({"requestId": "call"});
+            let cancelled = json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params});
+            pair.input_to_server(&cancelled.to_string());
+            pair.settle();
+            assert!(get(&pair, &id).is_ok(), "nothing takes its place");
+        }
+    }
+    let task = pair.await_answer("call")["result"]["task"]["taskId"].clone();
+    assert!(get(&pair, task.as_str().expect("a task")).is_ok() && get(&pair, &id).is_err());
+}
+
 #[test]
 fn a_session_task_starts_when_the_outbox_has_room() {
     let host = Host::builder("client", "1").versions(VersionSet::LEGACY).build();
     let pair = Pair::with(&host, &service(), |joining| joining.server.settings.limits.outbox_bytes = 2000);
-    let connection = pair.server.connection();
-    let send_for = |id: &str, method: &str, params: Value| {
-        let line = json!({"jsonrpc": "2.0", "id": id, "method": method, "params": params}).to_string();
-        pair.input_to_server(&line);
-    };
-    // Responses that the client does not read.
-    for number in 0..100 {
-        if connection.read(|conn| conn.has_room()) {
-            send_for(&format!("list {number}"), "tools/list", json!({}));
-        }
-    }
-    assert!(!connection.read(|conn| conn.has_room()));
-    send_for("call", "tools/call", json!({"name": "wait", "arguments": {}, "task": {}}));
+    fill_outbox(&pair);
+    send_for(&pair, "call", "tools/call", &json!({"name": "wait", "arguments": {}, "task": {}}));
     assert_eq!(pair.server_session.shared().tasks.len(), 0);
     let task = pair.await_answer("call")["result"]["task"]["taskId"].clone();
     assert!(get(&pair, task.as_str().expect("a task")).is_ok());
