@@ -1,13 +1,15 @@
 //! The same as in `windows`, with what Unix has.
 
 mod child;
+mod connection_thread;
 mod descriptor;
 
 use std::{
+    future::Future,
     io,
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, ExitStatus},
+    process::{Child, ExitStatus},
     task::{Context, Poll, ready},
 };
 
@@ -21,8 +23,8 @@ use mcp_driver::{
     },
 };
 
-use self::descriptor::Descriptor;
-use crate::{driver::Smol, io::Stream};
+use self::descriptor::{Input, Output};
+use crate::driver::Smol;
 
 /// A Unix domain socket that clients connect to.
 pub(crate) type LocalListener = Async<UnixListener>;
@@ -39,17 +41,22 @@ pub(crate) fn wait_for_child(
 }
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
-    Ok(Stream::new(Async::new(ChildStdout::from(pipe))?))
+    Input::of_child(pipe)
 }
 
 pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
-    Ok(Stream::new(Async::new(ChildStdin::from(pipe))?))
+    Output::new(pipe)
+}
+
+/// Runs a connection over pipes to its end.
+pub(crate) fn run_over_pipes(_: &Smol, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    connection_thread::spawn(connection)
 }
 
 /// Returns the standard input and output of this process, and with `take` replaces them for other code.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
     let (input, output) = open_stdio(take)?;
-    Ok((Descriptor::new(input), Descriptor::new(output)))
+    Ok((Input::new(input)?, Output::new(output)?))
 }
 
 pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {

@@ -2,6 +2,7 @@
 
 use std::{
     convert::Infallible,
+    future::Future,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
@@ -42,6 +43,12 @@ pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
 
 pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
     ThreadWriter::new(pipe)
+}
+
+/// Runs a connection over pipes as other tasks: their threads wake it.
+pub(crate) fn run_over_pipes(runtime: &Smol, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    runtime.spawn(connection).detach();
+    Ok(())
 }
 
 /// Returns the standard input and output of this process, with `take` only once.

@@ -1,0 +1,216 @@
+//! Threads for connections over pipes.
+//!
+//! A connection over pipes runs on a thread of its own, which waits for the pipes with `poll`. In the reactor of
+//! `async-io` a wait takes five system calls, and often another thread waits than the one that runs the connection.
+
+use std::{
+    cell::RefCell,
+    future::Future,
+    io,
+    os::fd::OwnedFd,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::pin,
+    sync::{
+        Arc, Weak,
+        atomic::{AtomicBool, AtomicU8, Ordering},
+    },
+    task::{Context, Wake, Waker},
+};
+
+use mcp_driver::os::{
+    thread as threads,
+    wake::{WakeReader, WakeWriter, wake_pair},
+};
+use rustix::event::{PollFd, PollFlags, Timespec, poll};
+
+/// A descriptor that a connection reads from or writes to.
+pub(super) struct Source {
+    pub(super) fd: OwnedFd,
+    /// Whether the descriptor was ready after the last wait.
+    pub(super) is_ready: AtomicBool,
+}
+
+/// What a connection waits for until it is polled again. The descriptors are closed as soon as it drops them.
+#[derive(Default)]
+struct Waits {
+    input: Weak<Source>,
+    output: Weak<Source>,
+}
+
+thread_local! {
+    /// The waits of the connection that this thread runs. `None` on all other threads.
+    static WAITS: RefCell<Option<Waits>> = const { RefCell::new(None) };
+}
+
+/// Waits for a descriptor when the connection of this thread is pending. Returns `false` if this thread does not run a
+/// connection.
+pub(super) fn wait_for(source: &Arc<Source>, flags: PollFlags) -> bool {
+    WAITS.with_borrow_mut(|waits| {
+        let Some(waits) = waits else { return false };
+        let wait = if flags == PollFlags::IN { &mut waits.input } else { &mut waits.output };
+        *wait = Arc::downgrade(source);
+        true
+    })
+}
+
+/// Runs a connection over pipes to its end, on a thread of its own.
+///
+/// # Errors
+/// If there is no thread or no descriptor for it.
+pub(crate) fn spawn(connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    let (wake_reader, wake_writer) = wake_pair()?;
+    let notifier = Arc::new(Notifier { state: AtomicU8::new(RUNNING), wake_writer });
+    threads::spawn("mcp-smol-pipes", move || {
+        // A panic ends the connection.
+        let _ = catch_unwind(AssertUnwindSafe(|| run(connection, &notifier, &wake_reader)));
+    })?;
+    Ok(())
+}
+
+fn run(connection: impl Future<Output = ()>, notifier: &Arc<Notifier>, wake_reader: &WakeReader) {
+    let mut connection = pin!(connection);
+    let waker = Waker::from(notifier.clone());
+    loop {
+        WAITS.set(Some(Waits::default()));
+        if connection.as_mut().poll(&mut Context::from_waker(&waker)).is_ready() {
+            return;
+        }
+        notifier.wait(&WAITS.take().unwrap_or_default(), wake_reader);
+    }
+}
+
+/// The thread polls its connection, or is about to.
+const RUNNING: u8 = 0;
+
+/// The thread waits for descriptors, or is about to.
+const WAITING: u8 = 1;
+
+/// The connection was woken, and is not polled again yet.
+const NOTIFIED: u8 = 2;
+
+/// The waker of a connection.
+struct Notifier {
+    state: AtomicU8,
+    /// Writes one byte for each change from `WAITING` to `NOTIFIED`.
+    wake_writer: WakeWriter,
+}
+
+impl Wake for Notifier {
+    fn wake(self: Arc<Self>) {
+        self.wake_by_ref();
+    }
+
+    fn wake_by_ref(self: &Arc<Self>) {
+        if self.state.swap(NOTIFIED, Ordering::AcqRel) == WAITING {
+            self.wake_writer.wake();
+        }
+    }
+}
+
+impl Notifier {
+    /// Waits until the connection is woken or a descriptor is ready. If the connection was woken since its last poll,
+    /// it only checks the descriptors.
+    fn wait(&self, waits: &Waits, wake_reader: &WakeReader) {
+        const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
+        let (input, output) = (waits.input.upgrade(), waits.output.upgrade());
+        // Without a source, its entry asks for nothing.
+        let unused = || PollFd::new(wake_reader, PollFlags::empty());
+        let mut fds = [
+            PollFd::new(wake_reader, PollFlags::IN),
+            input.as_ref().map_or_else(unused, |source| PollFd::new(&source.fd, PollFlags::IN)),
+            output.as_ref().map_or_else(unused, |source| PollFd::new(&source.fd, PollFlags::OUT)),
+        ];
+        let blocks = self.state.compare_exchange(RUNNING, WAITING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        // After an error, such as an interruption, reading and writing are tried again.
+        let has_failed = poll(&mut fds, if blocks { None } else { Some(&NO_TIME) }).is_err();
+        for (source, fd) in [(&input, &fds[1]), (&output, &fds[2])] {
+            if let Some(source) = source {
+                source.is_ready.store(has_failed || !fd.revents().is_empty(), Ordering::Release);
+            }
+        }
+        // The poll that follows handles all notifications up to here.
+        if self.state.swap(RUNNING, Ordering::AcqRel) == NOTIFIED && blocks {
+            // Its byte was written, or will be at once.
+            let _ = wake_reader.drain_one();
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        io::{Read, Write},
+        sync::{Mutex, atomic::AtomicUsize, mpsc},
+        task::Poll,
+        thread,
+        time::Duration,
+    };
+
+    use mcp_driver::{ByteReader, ByteWriter, os::thread::lock};
+
+    use super::*;
+    use crate::os::unix::descriptor::{Input, Output};
+
+    const LONG: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn input_and_wakers_wake_the_connection() {
+        for create in [Input::new, Input::of_child] {
+            wakes_and_reads(create);
+        }
+    }
+
+    /// Reads as many bytes as there are wake-ups by another thread.
+    fn wakes_and_reads(create: fn(OwnedFd) -> io::Result<Input>) {
+        const COUNT: usize = 20_000;
+        let (reader, mut writer) = io::pipe().expect("there are descriptors");
+        let mut input = create(reader.into()).expect("a pipe");
+        let (wakes, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None::<Waker>)));
+        let (ended, end) = mpsc::channel();
+        let (seen, kept) = (wakes.clone(), waker.clone());
+        let mut read = 0;
+        let connection = poll_fn(move |cx| {
+            *lock(&kept) = Some(cx.waker().clone());
+            while let Poll::Ready(len) = input.poll_read(cx, &mut [0; 8]) {
+                read += len.expect("it is open");
+            }
+            if read < COUNT || seen.load(Ordering::SeqCst) < COUNT {
+                return Poll::Pending;
+            }
+            ended.send(()).expect("the test waits");
+            Poll::Ready(())
+        });
+        spawn(connection).expect("there is a thread");
+        let waking = thread::spawn(move || {
+            for _ in 0..COUNT {
+                wakes.fetch_add(1, Ordering::SeqCst);
+                let waker = lock(&waker).clone();
+                waker.into_iter().for_each(Waker::wake);
+            }
+        });
+        for _ in 0..COUNT {
+            writer.write_all(b"x").expect("it is read");
+        }
+        assert!(end.recv_timeout(LONG).is_ok(), "no wake-up is lost");
+        waking.join().expect("no panic");
+    }
+
+    #[test]
+    fn dropped_output_is_closed_while_the_connection_waits() {
+        let (mut reader, writer) = io::pipe().expect("there are descriptors");
+        let mut output = Some(Output::new(writer.into()).expect("a pipe"));
+        let connection = poll_fn(move |cx| {
+            while let Some(open) = &mut output {
+                if open.poll_write(cx, &[0; 4096]).is_pending() {
+                    output = None;
+                }
+            }
+            Poll::<()>::Pending
+        });
+        spawn(connection).expect("there is a thread");
+        let (send, length) = mpsc::channel();
+        thread::spawn(move || send.send(reader.read_to_end(&mut Vec::new()).expect("it is open")));
+        assert!(length.recv_timeout(LONG).expect("the end of the output") > 0);
+    }
+}
