@@ -43,8 +43,8 @@ pub trait Runtime: Clone + Send + Sync + 'static {
         self.spawn(future)
     }
 
-    /// Runs the task of a connection over pipes to its end. A runtime can have a thread for it that waits for the pipes.
-    /// Default: runs it as other tasks.
+    /// Runs the task of a connection over pipes to its end. A runtime can have a thread for it, which waits for the
+    /// pipes. Default: runs it as other tasks.
     ///
     /// # Errors
     /// If there is no thread for it.

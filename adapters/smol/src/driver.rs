@@ -30,7 +30,7 @@ impl Runtime for Smol {
     }
 
     fn run_over_pipes(&self, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        os::run_over_pipes(self, connection)
+        os::run_over_pipes(connection)
     }
 
     fn detach(task: Self::Task) {

@@ -158,8 +158,8 @@ impl ConnectionIo {
         self.wake_reader.drain_one()
     }
 
-    /// Runs a function on the thread of this connection, after a call of `begun` with the epoch of the function. Returns
-    /// `false` if another thread has taken the connection over.
+    /// Runs a function on the thread of this connection, after a call of `begun` with the epoch of the function.
+    /// Returns `false` if another thread has taken the connection over.
     pub(super) fn run(&self, function: Function, begun: impl FnOnce(u64)) -> bool {
         let step = self.epoch.load(Ordering::Relaxed) + 1;
         self.epoch.store(step, Ordering::SeqCst);

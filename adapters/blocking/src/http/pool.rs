@@ -144,15 +144,16 @@ impl Pool {
     }
 
     /// Takes back those of these tasks that are still queued.
-    pub(super) fn take_back(&self, mut tasks: Vec<Arc<Task>>) -> Vec<Arc<Task>> {
+    pub(super) fn take_back(&self, tasks: &[Arc<Task>]) -> Vec<Arc<Task>> {
+        let mut taken = Vec::new();
         if !tasks.is_empty() {
             let queue = &mut lock(&self.state).tasks;
-            tasks.retain(|task| {
+            for task in tasks {
                 let place = queue.iter().position(|queued| Arc::ptr_eq(queued, task));
-                place.is_some_and(|place| queue.remove(place).is_some())
-            });
+                taken.extend(place.and_then(|place| queue.remove(place)));
+            }
         }
-        tasks
+        taken
     }
 
     /// Notifies or starts a thread for queued work.

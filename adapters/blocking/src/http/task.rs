@@ -241,7 +241,7 @@ impl Task {
         };
         let goes_on = conn.run(function, begun);
         let woken = FUNCTION.take().map(|function| function.woken).unwrap_or_default();
-        goes_on.then(|| self.pool.take_back(woken))
+        goes_on.then(|| self.pool.take_back(&woken))
     }
 
     /// Waits until the connection is ready, the deadline is reached, or the task is woken.

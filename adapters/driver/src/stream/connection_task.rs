@@ -127,6 +127,11 @@ impl Pipe {
         self.failed.is_some() || is_flushed && shared.lock().binding.is_drained()
     }
 
+    /// Returns whether input that was read is left: a frame, or the end.
+    fn may_have_event(&self) -> bool {
+        !matches!(self.filled, Some(Ok(true))) || self.wire.may_have_frame()
+    }
+
     /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.
     fn note_progress(&mut self, moved: bool, now: impl FnOnce() -> Timestamp) -> io::Result<()> {
         let Some(timeout) = self.write_timeout else { return Ok(()) };
@@ -183,10 +188,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             };
             (self.filled, moved) = (Some(filled), true);
         }
-        loop {
-            if matches!(self.filled, Some(Ok(true))) && !self.wire.may_have_frame() {
-                break;
-            }
+        while self.may_have_event() {
             let mut state = shared.lock();
             self.is_paused = !wants_input(&mut state);
             if self.is_paused {

@@ -30,7 +30,7 @@ pub(super) struct Source {
     pub(super) is_ready: AtomicBool,
 }
 
-/// What a connection waits for until it is polled again. The descriptors are closed as soon as it drops them.
+/// The waits of a connection until it is polled again. A descriptor is closed as soon as the connection drops it.
 #[derive(Default)]
 struct Waits {
     input: Weak<Source>,

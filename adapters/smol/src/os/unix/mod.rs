@@ -14,8 +14,9 @@ use std::{
 };
 
 use async_io::Async;
+use async_task::Task;
 use mcp_driver::{
-    ByteReader, ByteWriter, Runtime,
+    ByteReader, ByteWriter,
     os::{
         net::is_transient,
         process::{ReadPipe, WritePipe},
@@ -24,7 +25,7 @@ use mcp_driver::{
 };
 
 use self::descriptor::{Input, Output};
-use crate::driver::Smol;
+use crate::executor;
 
 /// A Unix domain socket that clients connect to.
 pub(crate) type LocalListener = Async<UnixListener>;
@@ -33,11 +34,10 @@ pub(crate) type LocalListener = Async<UnixListener>;
 pub(crate) type LocalStream = Async<UnixStream>;
 
 pub(crate) fn wait_for_child(
-    runtime: &Smol,
     started: Child,
     exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
-) -> io::Result<Option<<Smol as Runtime>::Task>> {
-    Ok(Some(runtime.spawn(async move { exited(child::wait(started).await.ok()) })))
+) -> io::Result<Option<Task<()>>> {
+    Ok(Some(executor::spawn(async move { exited(child::wait(started).await.ok()) })))
 }
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
@@ -49,7 +49,7 @@ pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
 }
 
 /// Runs a connection over pipes to its end.
-pub(crate) fn run_over_pipes(_: &Smol, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+pub(crate) fn run_over_pipes(connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
     connection_thread::spawn(connection)
 }
 
