@@ -1,9 +1,8 @@
 //! The descriptors of this process as transports.
 
 use std::{
-    fs::File,
     io::{self, ErrorKind},
-    os::{fd::OwnedFd, unix::fs::FileTypeExt},
+    os::fd::OwnedFd,
     task::{Context, Poll, ready},
 };
 
@@ -16,15 +15,11 @@ pub(crate) struct Descriptor {
     interest: Interest,
     /// The registration for readiness. Absent until it is first needed, and for files, which are always ready.
     watch: Option<AsyncFd<OwnedFd>>,
-    /// Whether a read that leaves room in its buffer has emptied the descriptor, as it does for pipes. The next event
-    /// is reported when more is written.
-    is_emptied_by_short_reads: bool,
 }
 
 impl Descriptor {
-    pub(crate) fn new(fd: OwnedFd, interest: Interest) -> io::Result<Self> {
-        let is_emptied_by_short_reads = File::from(fd.try_clone()?).metadata()?.file_type().is_fifo();
-        Ok(Self { fd: SharedFd::new(fd), interest, watch: None, is_emptied_by_short_reads })
+    pub(crate) const fn new(fd: OwnedFd, interest: Interest) -> Self {
+        Self { fd: SharedFd::new(fd), interest, watch: None }
     }
 
     fn watch(&mut self) -> io::Result<()> {
@@ -45,11 +40,6 @@ impl ByteReader for Descriptor {
             match (self.fd.try_read(buffer), &mut ready) {
                 (Err(error), Some(ready)) if error.kind() == ErrorKind::WouldBlock => ready.clear_ready(),
                 (Err(error), None) if error.kind() == ErrorKind::WouldBlock => self.watch()?,
-                (Ok(len), Some(ready)) if self.is_emptied_by_short_reads && (1..buffer.len()).contains(&len) => {
-                    // Input that arrived after the read has set the readiness again, so this does not clear it.
-                    ready.clear_ready();
-                    return Poll::Ready(Ok(len));
-                }
                 (read, _) => return Poll::Ready(read),
             }
         }

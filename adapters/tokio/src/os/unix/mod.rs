@@ -44,7 +44,7 @@ pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
 /// Returns the standard input and output of this process, and with `take` replaces them for other code.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
     let (input, output) = open_stdio(take)?;
-    Ok((Descriptor::new(input, Interest::READABLE)?, Descriptor::new(output, Interest::WRITABLE)?))
+    Ok((Descriptor::new(input, Interest::READABLE), Descriptor::new(output, Interest::WRITABLE)))
 }
 
 pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {
