@@ -26,8 +26,6 @@ use super::{
 pub struct FdReader {
     fd: OwnedFd,
     reader: Reader,
-    /// Whether the last read has left room in its buffer, so that the next one would most likely find nothing.
-    is_drained: bool,
     interrupt: Arc<Interrupt>,
     /// Wakes a thread that waits for a response while it reads. Created by the first such wait.
     wake: Option<Arc<Wake>>,
@@ -54,7 +52,7 @@ impl FdReader {
     /// Creates a reader.
     #[must_use]
     pub fn new(fd: OwnedFd) -> Self {
-        Self { fd, reader: Reader::new(true), is_drained: false, interrupt: Interrupt::new(), wake: None }
+        Self { fd, reader: Reader::new(true), interrupt: Interrupt::new(), wake: None }
     }
 
     /// Returns the handle that cancels the current and all further reads.
@@ -68,7 +66,8 @@ impl FdReader {
     /// # Errors
     /// Those of the descriptor.
     pub fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        let mut read = self.read_before_wait(buffer);
+        // The next request of a fast peer is often already available, so a read comes before the wait.
+        let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
             if !self.interrupt.wait(&self.fd, PollFlags::IN)? {
                 return Ok(0);
@@ -77,21 +76,7 @@ impl FdReader {
             // possible here.
             read = descriptor::read(&self.fd, &mut *buffer);
         }
-        self.note_length(buffer.len(), &read);
         read
-    }
-
-    /// Reads without waiting, if it is likely that bytes are available: the next request of a fast peer often is.
-    fn read_before_wait(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
-        if self.interrupt.is_stopped() {
-            return Ok(0);
-        }
-        if self.is_drained { Err(ErrorKind::WouldBlock.into()) } else { self.try_read(buffer) }
-    }
-
-    /// Records whether a read has left room in a buffer of `len` bytes.
-    fn note_length(&mut self, len: usize, read: &io::Result<usize>) {
-        self.is_drained = read.as_ref().is_ok_and(|read| *read < len);
     }
 
     /// Reads as [`read`](Self::read) does, on a thread that waits for a response, until the thread is notified.
@@ -100,7 +85,7 @@ impl FdReader {
     /// As [`read`](Self::read), [`WouldBlock`](ErrorKind::WouldBlock) if the thread is notified, and
     /// [`Unsupported`](ErrorKind::Unsupported) if the system has no descriptors left for such a wait.
     pub fn read_until_notified(&mut self, buffer: &mut [u8], thread: &WaitingThread) -> io::Result<usize> {
-        let mut read = self.read_before_wait(buffer);
+        let mut read = if self.interrupt.is_stopped() { Ok(0) } else { self.try_read(buffer) };
         while read.as_ref().is_err_and(|error| matches!(error.kind(), ErrorKind::WouldBlock | ErrorKind::Interrupted)) {
             // Another thread may need fewer descriptors, so this is no failure of the connection.
             let wake = self.wake().map_err(|_| ErrorKind::Unsupported)?;
@@ -122,7 +107,6 @@ impl FdReader {
                 Some(false) => return Ok(0),
             }
         }
-        self.note_length(buffer.len(), &read);
         read
     }
 

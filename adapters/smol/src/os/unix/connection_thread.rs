@@ -12,7 +12,7 @@ use std::{
     pin::pin,
     sync::{
         Arc, Weak,
-        atomic::{AtomicBool, AtomicU8, Ordering},
+        atomic::{AtomicU8, Ordering},
     },
     task::{Context, Wake, Waker},
 };
@@ -21,20 +21,13 @@ use mcp_driver::os::{
     thread as threads,
     wake::{WakeReader, WakeWriter, wake_pair},
 };
-use rustix::event::{PollFd, PollFlags, Timespec, poll};
-
-/// A descriptor that a connection reads from or writes to.
-pub(super) struct Source {
-    pub(super) fd: OwnedFd,
-    /// Whether the descriptor was ready after the last wait.
-    pub(super) is_ready: AtomicBool,
-}
+use rustix::event::{PollFd, PollFlags, poll};
 
 /// The waits of a connection until it is polled again. A descriptor is closed as soon as the connection drops it.
 #[derive(Default)]
 struct Waits {
-    input: Weak<Source>,
-    output: Weak<Source>,
+    input: Weak<OwnedFd>,
+    output: Weak<OwnedFd>,
 }
 
 thread_local! {
@@ -44,11 +37,11 @@ thread_local! {
 
 /// Waits for a descriptor when the connection of this thread is pending. Returns `false` if this thread does not run a
 /// connection.
-pub(super) fn wait_for(source: &Arc<Source>, flags: PollFlags) -> bool {
+pub(super) fn wait_for(fd: &Arc<OwnedFd>, flags: PollFlags) -> bool {
     WAITS.with_borrow_mut(|waits| {
         let Some(waits) = waits else { return false };
         let wait = if flags == PollFlags::IN { &mut waits.input } else { &mut waits.output };
-        *wait = Arc::downgrade(source);
+        *wait = Arc::downgrade(fd);
         true
     })
 }
@@ -108,28 +101,24 @@ impl Wake for Notifier {
 }
 
 impl Notifier {
-    /// Waits until the connection is woken or a descriptor is ready. If the connection was woken since its last poll,
-    /// it only checks the descriptors.
+    /// Waits until the connection is woken or a descriptor is ready, unless the connection was woken since its last
+    /// poll.
     fn wait(&self, waits: &Waits, wake_reader: &WakeReader) {
-        const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let (input, output) = (waits.input.upgrade(), waits.output.upgrade());
-        // Without a source, its entry asks for nothing.
+        // Without a descriptor, its entry asks for nothing.
         let unused = || PollFd::new(wake_reader, PollFlags::empty());
         let mut fds = [
             PollFd::new(wake_reader, PollFlags::IN),
-            input.as_ref().map_or_else(unused, |source| PollFd::new(&source.fd, PollFlags::IN)),
-            output.as_ref().map_or_else(unused, |source| PollFd::new(&source.fd, PollFlags::OUT)),
+            input.as_ref().map_or_else(unused, |fd| PollFd::new(fd, PollFlags::IN)),
+            output.as_ref().map_or_else(unused, |fd| PollFd::new(fd, PollFlags::OUT)),
         ];
-        let blocks = self.state.compare_exchange(RUNNING, WAITING, Ordering::AcqRel, Ordering::Acquire).is_ok();
-        // After an error, such as an interruption, reading and writing are tried again.
-        let has_failed = poll(&mut fds, if blocks { None } else { Some(&NO_TIME) }).is_err();
-        for (source, fd) in [(&input, &fds[1]), (&output, &fds[2])] {
-            if let Some(source) = source {
-                source.is_ready.store(has_failed || !fd.revents().is_empty(), Ordering::Release);
-            }
+        let waits = self.state.compare_exchange(RUNNING, WAITING, Ordering::AcqRel, Ordering::Acquire).is_ok();
+        if waits {
+            // The connection tries again what it waits for, also after an error such as an interruption.
+            let _ = poll(&mut fds, None);
         }
-        // The poll that follows handles all notifications up to here.
-        if self.state.swap(RUNNING, Ordering::AcqRel) == NOTIFIED && blocks {
+        // The poll of the connection that follows handles all notifications up to here.
+        if self.state.swap(RUNNING, Ordering::AcqRel) == NOTIFIED && waits {
             // Its byte was written, or will be at once.
             let _ = wake_reader.drain_one();
         }
@@ -156,16 +145,9 @@ mod tests {
 
     #[test]
     fn input_and_wakers_wake_the_connection() {
-        for create in [Input::new, Input::of_child] {
-            wakes_and_reads(create);
-        }
-    }
-
-    /// Reads as many bytes as there are wake-ups by another thread.
-    fn wakes_and_reads(create: fn(OwnedFd) -> io::Result<Input>) {
         const COUNT: usize = 20_000;
         let (reader, mut writer) = io::pipe().expect("there are descriptors");
-        let mut input = create(reader.into()).expect("a pipe");
+        let mut input = Input::new(reader.into()).expect("a pipe");
         let (wakes, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None::<Waker>)));
         let (ended, end) = mpsc::channel();
         let (seen, kept) = (wakes.clone(), waker.clone());

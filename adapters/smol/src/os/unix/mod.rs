@@ -41,7 +41,7 @@ pub(crate) fn wait_for_child(
 }
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
-    Input::of_child(pipe)
+    Input::new(pipe)
 }
 
 pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
