@@ -82,8 +82,8 @@ impl<E: Send + 'static> Handle<E> {
         transport: M,
         options: &DriverOptions,
     ) -> io::Result<Self> {
-        let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
-        M::Runtime::detach(runtime.spawn(run));
+        let (handle, runtime, run, over_pipes) = Self::prepare(connection, application, transport, options)?;
+        begin(&runtime, run, over_pipes)?;
         Ok(handle)
     }
 
@@ -95,24 +95,25 @@ impl<E: Send + 'static> Handle<E> {
         transport: M,
         options: &DriverOptions,
     ) -> io::Result<Self> {
-        let (handle, runtime, run) = Self::prepare(connection, application, transport, options)?;
+        let (handle, runtime, run, over_pipes) = Self::prepare(connection, application, transport, options)?;
         let mut run = Box::pin(run);
         // No waker is needed: the spawned task polls everything again.
         if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
-            M::Runtime::detach(runtime.spawn(run));
+            begin(&runtime, run, over_pipes)?;
         }
         Ok(handle)
     }
 
-    /// Creates a connection, and the future that runs it to its end.
+    /// Creates a connection, and the future that runs it to its end. The last value is whether its transport consists
+    /// of pipes.
     fn prepare<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
         options: &DriverOptions,
-    ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static)> {
+    ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static, bool)> {
         let runtime = M::Runtime::current()?;
-        let Transport { io, close_timeout, sniffer, timeouts, functions, end } = transport.into_transport();
+        let Transport { io, close_timeout, sniffer, timeouts, over_pipes, functions, end } = transport.into_transport();
         let shared = SharedConnection::new(|now| PipeBinding::new(connection(now), functions), options);
         let limit = shared.lock().binding.settings().limits.frame_bytes;
         let wire: Box<dyn FramedTransport> = match io {
@@ -120,7 +121,7 @@ impl<E: Send + 'static> Handle<E> {
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
         let task = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
-        Ok((Self { shared }, runtime, task.run(end, close_timeout)))
+        Ok((Self { shared }, runtime, task.run(end, close_timeout), over_pipes))
     }
 
     /// Returns the connection.
@@ -168,6 +169,15 @@ impl<E: Send + 'static> Handle<E> {
     pub fn is_over(&self) -> bool {
         self.shared.lifecycle().read(|lifecycle| lifecycle.finished)
     }
+}
+
+/// Runs the future of a connection to its end.
+fn begin<R: Runtime>(runtime: &R, run: impl Future<Output = ()> + Send + 'static, over_pipes: bool) -> io::Result<()> {
+    if over_pipes {
+        return runtime.run_over_pipes(run);
+    }
+    R::detach(runtime.spawn(run));
+    Ok(())
 }
 
 impl<E: Send + 'static> Drop for Handle<E> {

@@ -43,6 +43,16 @@ pub trait Runtime: Clone + Send + Sync + 'static {
         self.spawn(future)
     }
 
+    /// Runs the task of a connection over pipes to its end. A runtime can have a thread for it, which waits for the
+    /// pipes. Default: runs it as other tasks.
+    ///
+    /// # Errors
+    /// If there is no thread for it.
+    fn run_over_pipes(&self, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        Self::detach(self.spawn(connection));
+        Ok(())
+    }
+
     /// Lets a task run to its end without its handle.
     fn detach(task: Self::Task);
 

@@ -2,7 +2,10 @@
 
 use std::{
     fmt,
-    sync::{Condvar, Mutex, PoisonError},
+    sync::{
+        Condvar, Mutex, PoisonError,
+        atomic::{AtomicUsize, Ordering},
+    },
     time::Duration,
 };
 
@@ -14,13 +17,21 @@ use mcp_service::driver_api::{Instant, WaitQueue};
 pub struct Watched<T> {
     value: Mutex<T>,
     threads: Condvar,
+    /// The number of threads that wait. It changes under the lock. Without any, they are not notified, which takes a
+    /// system call.
+    waiting: AtomicUsize,
     tasks: WaitQueue,
 }
 
 impl<T> Watched<T> {
     /// Creates a watched value.
     pub fn new(value: T) -> Self {
-        Self { value: Mutex::new(value), threads: Condvar::new(), tasks: WaitQueue::default() }
+        Self {
+            value: Mutex::new(value),
+            threads: Condvar::new(),
+            waiting: AtomicUsize::new(0),
+            tasks: WaitQueue::default(),
+        }
     }
 
     /// Calls `f` with the value.
@@ -36,8 +47,13 @@ impl<T> Watched<T> {
 
     /// Changes the value and wakes all waiting threads and tasks.
     pub fn update<R>(&self, f: impl FnOnce(&mut T) -> R) -> R {
-        let result = f(&mut lock(&self.value));
-        self.threads.notify_all();
+        let (result, has_threads) = {
+            let mut value = lock(&self.value);
+            (f(&mut value), self.waiting.load(Ordering::Relaxed) > 0)
+        };
+        if has_threads {
+            self.threads.notify_all();
+        }
         self.tasks.notify_all();
         result
     }
@@ -51,7 +67,9 @@ impl<T> Watched<T> {
             if left.is_zero() {
                 return false;
             }
+            self.waiting.fetch_add(1, Ordering::Relaxed);
             value = self.threads.wait_timeout(value, left).unwrap_or_else(PoisonError::into_inner).0;
+            self.waiting.fetch_sub(1, Ordering::Relaxed);
         }
         true
     }

@@ -11,7 +11,7 @@ use std::{
 
 use mcp_driver::{Runtime, Timer};
 
-use crate::executor;
+use crate::{executor, os};
 
 /// The runtime that a connection runs on.
 #[derive(Clone, Copy, Debug)]
@@ -27,6 +27,10 @@ impl Runtime for Smol {
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
         executor::spawn(future)
+    }
+
+    fn run_over_pipes(&self, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+        os::run_over_pipes(connection)
     }
 
     fn detach(task: Self::Task) {

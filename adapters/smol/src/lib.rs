@@ -78,9 +78,10 @@
 //! A connection is one task. It reads, writes, fires timers and polls each asynchronous handler once. A handler that is
 //! ready then needs no other task, and its response is written together with those of other handlers. Pending handlers
 //! become separate tasks. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
-//! Tasks run on threads of this crate, one for each processor, which start with the first task. So connections work on
-//! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
-//! by that call, before any thread starts.
+//! Tasks run on threads of this crate, one for each processor, which start with the first task. A connection over the
+//! standard streams of this process or of a child process has a thread of its own on Unix, which waits for its pipes.
+//! So connections work on every executor, whether it runs or not. Requests that a client sent before its server calls
+//! [`serve`] are processed by that call, before any thread starts.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;

@@ -34,7 +34,7 @@ impl StreamRuntime for Smol {
         started: Child,
         exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
     ) -> io::Result<Option<Self::Task>> {
-        os::wait_for_child(self, started, exited)
+        os::wait_for_child(started, exited)
     }
 
     fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {

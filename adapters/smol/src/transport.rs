@@ -63,7 +63,7 @@ impl Transport {
     /// becomes `/dev/null` and descriptor 1 a copy of standard error. So output of handlers with `println!`, and input
     /// and output of programs that they start, does not disturb the connection.
     ///
-    /// No thread blocks in a read: a reactor watches the descriptors, and a process can end while its input is open.
+    /// No thread blocks in a read: the descriptors are polled, and a process can end while its input is open.
     /// They are not made non-blocking, since that is a property of the open files, which other processes may share.
     /// Readiness is checked before each read and each write.
     ///
@@ -88,7 +88,7 @@ impl Transport {
 
     fn standard(take: bool) -> io::Result<Self> {
         let (input, output) = os::stdio(take)?;
-        Ok(Self::new(input, output))
+        Ok(Self(mcp_driver::Transport::new(input, output).over_pipes()))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.

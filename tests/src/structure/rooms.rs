@@ -89,8 +89,9 @@ pub const CRATES: [Crate; 9] = [
         folder: "adapters/smol",
         rooms: &[
             &["executor"],
-            &["driver", "io"],
+            &["io"],
             &["os"],
+            &["driver"],
             &["transport"],
             &["stream_runtime"],
             &["client", "server", "listener", "supervisor"],

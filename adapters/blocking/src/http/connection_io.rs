@@ -158,12 +158,12 @@ impl ConnectionIo {
         self.wake_reader.drain_one()
     }
 
-    /// Runs a function on the thread of this connection, after a call of `begun`. Returns `false` if another thread has
-    /// taken the connection over.
-    pub(super) fn run(&self, function: Function, begun: impl FnOnce()) -> bool {
+    /// Runs a function on the thread of this connection, after a call of `begun` with the epoch of the function.
+    /// Returns `false` if another thread has taken the connection over.
+    pub(super) fn run(&self, function: Function, begun: impl FnOnce(u64)) -> bool {
         let step = self.epoch.load(Ordering::Relaxed) + 1;
         self.epoch.store(step, Ordering::SeqCst);
-        begun();
+        begun(step);
         // A panic ends only this function, and not the thread.
         let _ = catch_unwind(AssertUnwindSafe(function));
         self.take_over(step)

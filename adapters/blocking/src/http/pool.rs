@@ -13,11 +13,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::os::thread::{lock, spawn, wait, wait_for};
+use mcp_driver::{
+    on_block,
+    os::thread::{lock, spawn, wait, wait_for},
+};
 
 use super::{
     connection_io::{ConnectionIo, Function},
-    task::Task,
+    task::{Task, hand_over_woken},
 };
 
 /// The time after which an idle thread ends.
@@ -66,6 +69,8 @@ pub(super) struct State {
     called: usize,
     timers: BTreeMap<(Instant, u64), Waker>,
     timers_set: u64,
+    /// The time until which the timer thread sleeps, if it does and has one.
+    timers_sleep_until: Option<Instant>,
     /// Set while a thread runs the timers.
     pub(super) has_timer_thread: bool,
     closed: bool,
@@ -130,6 +135,34 @@ impl Pool {
         self.watch(state, notified);
     }
 
+    /// Queues a task that a function on the thread of a connection has woken. That thread [takes it
+    /// back](Self::take_back) after the function. If the function is slow, the timer thread notifies another one.
+    pub(super) fn push_for_later(self: &Arc<Self>, task: Arc<Task>) {
+        let mut state = lock(&self.state);
+        state.tasks.push_back(task);
+        self.watch(&mut state, false);
+    }
+
+    /// Takes back those of these tasks that are still queued.
+    pub(super) fn take_back(&self, tasks: &[Arc<Task>]) -> Vec<Arc<Task>> {
+        let mut taken = Vec::new();
+        if !tasks.is_empty() {
+            let queue = &mut lock(&self.state).tasks;
+            for task in tasks {
+                let place = queue.iter().position(|queued| Arc::ptr_eq(queued, task));
+                taken.extend(place.and_then(|place| queue.remove(place)));
+            }
+        }
+        taken
+    }
+
+    /// Notifies or starts a thread for queued work.
+    pub(super) fn notify_of_queued(self: &Arc<Self>) {
+        let mut state = lock(&self.state);
+        let notified = !self.has_next(&state) || self.notify(&mut state) || self.spawn_worker(&mut state);
+        self.watch(&mut state, notified);
+    }
+
     pub(super) fn push_function(self: &Arc<Self>, function: Function) {
         let mut state = lock(&self.state);
         state.functions.push_back(function);
@@ -172,6 +205,7 @@ impl Pool {
     }
 
     fn work(self: Arc<Self>) {
+        on_block(|_| hand_over_woken());
         let mut state = lock(&self.state);
         loop {
             match self.next(&mut state) {
@@ -312,11 +346,14 @@ impl Pool {
             }
             let look = self.check_progress(&mut state, now);
             let next = state.timers.first_key_value().map(|((at, _), _)| *at);
-            state = match [look, next].into_iter().flatten().min() {
+            let until = [look, next].into_iter().flatten().min();
+            state.timers_sleep_until = until;
+            state = match until {
                 Some(at) => wait_for(&self.clock, state, at.saturating_duration_since(now)).0,
                 None if state.closed => break,
                 None => wait(&self.clock, state),
             };
+            state.timers_sleep_until = None;
         }
         state.has_timer_thread = false;
         self.left.notify_all();
@@ -327,7 +364,9 @@ impl Pool {
         state.timers_set += 1;
         let key = (at, state.timers_set);
         state.timers.insert(key, waker);
-        if state.timers.first_key_value().is_some_and(|(first, _)| *first == key) {
+        // The timer thread often sleeps until the time of a timer that was removed, which is early enough.
+        let is_first = state.timers.first_key_value().is_some_and(|(first, _)| *first == key);
+        if is_first && state.timers_sleep_until.is_none_or(|until| at < until) {
             let _ = self.ensure_timer_thread(&mut state);
         }
         key.1

@@ -59,9 +59,36 @@ struct LocalWork {
     until: Option<Instant>,
 }
 
+/// A function that runs on the thread of a connection.
+struct RunningFunction {
+    conn: Arc<ConnectionIo>,
+    /// The epoch of the connection while it runs and no other thread has taken the connection over.
+    epoch: u64,
+    pool: Arc<Pool>,
+    /// The tasks that it has woken. They are queued for any thread.
+    woken: Vec<Arc<Task>>,
+}
+
 thread_local! {
     /// The work of this thread, if it is the thread of a connection.
     static OWN: RefCell<Option<LocalWork>> = const { RefCell::new(None) };
+    /// The function that this thread runs, if it is the thread of a connection.
+    static FUNCTION: RefCell<Option<RunningFunction>> = const { RefCell::new(None) };
+}
+
+/// Queues a task that a function on this thread has woken, without a notification of another thread: usually the
+/// function ends before that thread would have woken up. Returns `false` if no such function runs on this thread, or
+/// another thread has taken its connection over.
+fn keep_woken(task: &Arc<Task>) -> bool {
+    FUNCTION.with_borrow_mut(|function| {
+        let Some(function) = function else { return false };
+        if !Arc::ptr_eq(&function.pool, &task.pool) || function.conn.epoch() != function.epoch {
+            return false;
+        }
+        function.woken.push(task.clone());
+        task.pool.push_for_later(task.clone());
+        true
+    })
 }
 
 /// Stores a function that the current thread runs after it has polled the task of its connection. Returns the function
@@ -74,6 +101,16 @@ pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), 
         }
         _ => Err(function),
     })
+}
+
+/// Hands the tasks that the function on this thread has woken to other threads, because it is about to block: it may
+/// wait for them.
+pub(super) fn hand_over_woken() {
+    if let Some(function) = FUNCTION.take()
+        && !function.woken.is_empty()
+    {
+        function.pool.notify_of_queued();
+    }
 }
 
 impl Task {
@@ -110,7 +147,7 @@ impl Task {
             return conn.wake();
         }
         let is_own = OWN.with_borrow_mut(|own| own.as_mut().map(|own| own.tasks.push(self.clone()))).is_some();
-        if !is_own {
+        if !is_own && !keep_woken(self) {
             self.pool.push(self.clone());
         }
     }
@@ -160,7 +197,7 @@ impl Task {
 
     /// Serves the connection until the task has ended, and returns `true`. Returns `false` if a function took so long
     /// that another thread has taken the connection over.
-    pub(super) fn serve(self: &Arc<Self>, conn: &ConnectionIo) -> bool {
+    pub(super) fn serve(self: &Arc<Self>, conn: &Arc<ConnectionIo>) -> bool {
         let waker = Waker::from(self.clone());
         let (pool, tasks) = (self.pool.clone(), Vec::new());
         let mut next = Some(LocalWork { pool, waker: waker.clone(), tasks, function: None, until: None });
@@ -171,24 +208,40 @@ impl Task {
             let is_over = self.poll(&waker);
             run_own();
             next = OWN.take();
-            let function = next.as_mut().and_then(|own| own.function.take());
-            if let Some(function) = function
-                && !conn.run(function, || self.pool.watch_function())
-            {
-                return false;
+            let Some(own) = next.as_mut() else { break };
+            if let Some(function) = own.function.take() {
+                match self.run_function(conn, function) {
+                    Some(woken) => own.tasks = woken,
+                    None => return false,
+                }
             }
             if is_over {
+                mem::take(&mut own.tasks).into_iter().for_each(|task| self.pool.push(task));
                 break;
             }
             // The tasks that just ran usually have woken this one. It is then polled again without a wait.
-            if self.state.load(Ordering::Acquire) == POLLED
-                && self.wait(conn, next.as_ref().and_then(|own| own.until)).is_err()
+            if own.tasks.is_empty()
+                && self.state.load(Ordering::Acquire) == POLLED
+                && self.wait(conn, own.until).is_err()
             {
                 self.end();
                 break;
             }
         }
         true
+    }
+
+    /// Runs a function on the thread of its connection, and returns the tasks that it has woken and that this thread
+    /// runs. Returns `None` if another thread has taken the connection over.
+    fn run_function(&self, conn: &Arc<ConnectionIo>, function: Function) -> Option<Vec<Arc<Self>>> {
+        let begun = |epoch| {
+            let (conn, pool) = (conn.clone(), self.pool.clone());
+            FUNCTION.set(Some(RunningFunction { conn, epoch, pool, woken: Vec::new() }));
+            self.pool.watch_function();
+        };
+        let goes_on = conn.run(function, begun);
+        let woken = FUNCTION.take().map(|function| function.woken).unwrap_or_default();
+        goes_on.then(|| self.pool.take_back(&woken))
     }
 
     /// Waits until the connection is ready, the deadline is reached, or the task is woken.

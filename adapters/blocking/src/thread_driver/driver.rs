@@ -93,7 +93,7 @@ impl<E: 'static> Driver<E> {
     /// connection that closes accepts input.
     pub(crate) fn wait_for_room(&self) {
         let mut state = self.lock();
-        while !state.connection.wants_input(self.now()) {
+        while !state.connection.has_room_for_input() && !state.connection.wants_input(self.now()) {
             state.is_paused = true;
             // This side causes the delay, so it does not count against the peer.
             state.message_until = None;
@@ -105,7 +105,8 @@ impl<E: 'static> Driver<E> {
 
     /// Returns whether the connection accepts input.
     pub(crate) fn wants_input(&self) -> bool {
-        self.lock().connection.wants_input(self.now())
+        let mut state = self.lock();
+        state.connection.has_room_for_input() || state.connection.wants_input(self.now())
     }
 
     /// Starts the deadline for the rest of a message that has begun.

@@ -91,6 +91,10 @@ impl<E: Send + 'static> Reader<E> {
         let batch = &mut *lock(&driver.batch);
         let (now, mut frames) = (driver.now(), 0);
         loop {
+            // After the last frame, nothing is left to handle.
+            if more && !*has_message && !line_reader.has_begun() {
+                break;
+            }
             let mut state = driver.lock();
             if !state.connection.wants_input(now) {
                 state.message_until = None;

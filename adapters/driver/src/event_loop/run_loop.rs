@@ -46,6 +46,12 @@ pub(crate) trait TransportIo<E, C>: Send {
         false
     }
 
+    /// Waits for input after an iteration that made progress: registers the task for the next input, and returns
+    /// whether another iteration would neither read nor write. If this is not known, it returns `false`.
+    fn awaits_input(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
+        false
+    }
+
     /// Returns whether new output could be written now.
     fn can_write(&self) -> bool {
         true
@@ -142,11 +148,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         poll_fn(|cx| {
             self.dispatcher.shared.lock().parked = None;
             for _ in 0..MAX_TICKS {
-                let progressed = self.tick(transport_io, cx);
+                let now = self.dispatcher.shared.now();
+                let progressed = self.tick(transport_io, now, cx);
                 if done(self, transport_io, cx) || until.is_some_and(|until| until <= self.dispatcher.shared.now()) {
                     return Poll::Ready(());
                 }
-                if !progressed && self.park(transport_io, until, cx) {
+                // Most iterations handle all there is, so another one would only find that out.
+                let is_idle = !progressed || transport_io.awaits_input(&self.dispatcher, now, cx);
+                if is_idle && self.park(transport_io, until, cx) {
                     return Poll::Pending;
                 }
             }
@@ -182,8 +191,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     }
 
     /// Runs one iteration and returns whether it made progress.
-    fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, cx: &mut Context<'_>) -> bool {
-        let now = self.dispatcher.shared.now();
+    fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let read = transport_io.read(&self.dispatcher, now, cx);
         let timed_out = self.dispatcher.process_timeouts(now);
         let began = self.begin_jobs();
@@ -205,9 +213,18 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
             let is_paused = transport_io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(shared.now());
-            if has_output || has_events || reads_again || due <= shared.now() || lock(&shared.jobs).has_work() {
+            let is_due = due != FAR_FUTURE && due <= shared.now();
+            if has_output || has_events || reads_again || is_due {
                 return false;
             }
+            let mut jobs = lock(&shared.jobs);
+            for slot in self.done.drain(..) {
+                jobs.free(slot);
+            }
+            if jobs.has_work() {
+                return false;
+            }
+            drop(jobs);
             // Most connections are idle most of the time, so they keep no spare capacity.
             state.events.shrink_to_fit();
             state.parked = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });

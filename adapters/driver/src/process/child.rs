@@ -66,7 +66,7 @@ impl Child {
             drop((listening, waiting));
         };
         let transport = Transport::new(child.output(stdout, runtime), stdin);
-        let transport = transport.on_close(shut_down).close_timeout(STDERR_GRACE);
+        let transport = transport.over_pipes().on_close(shut_down).close_timeout(STDERR_GRACE);
         Ok((OnRuntime { transport, runtime: PhantomData }, child))
     }
 
@@ -172,15 +172,16 @@ struct Output {
 
 impl ByteReader for Output {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        if !self.at_end {
+        while !self.at_end {
+            // Output that the child wrote before it ended is still read, so its end is checked before the read. The end
+            // does not depend on other processes that hold the pipe open.
+            let has_ended = self.child.process.has_ended();
             match self.source.poll_read(cx, buffer) {
-                Poll::Ready(Ok(0)) => {}
-                // Output that the child wrote before it ended is still read. The end does not depend on other processes
-                // that hold the pipe open.
-                Poll::Pending if self.child.process.has_ended() || self.ended.as_mut().poll(cx).is_ready() => {}
+                Poll::Ready(Ok(0)) => self.at_end = true,
+                Poll::Pending if has_ended => self.at_end = true,
+                Poll::Pending if self.ended.as_mut().poll(cx).is_ready() => {}
                 read => return read,
             }
-            self.at_end = true;
         }
         if self.exit_known.as_mut().poll(cx).is_pending() {
             return Poll::Pending;
@@ -211,6 +212,43 @@ mod tests {
         let started = command.to_std().spawn().expect("there is sleep");
         let child = Child { process: ChildState::new(&command), group: ProcessGroup::of(started.id()) };
         (started, child)
+    }
+
+    /// The output of a process that writes its last bytes, and ends, after a read that has found nothing.
+    struct LastOutput {
+        process: Arc<ChildState>,
+        reads: usize,
+    }
+
+    impl ByteReader for LastOutput {
+        fn poll_read(&mut self, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            self.reads += 1;
+            if self.reads == 1 {
+                self.process.ended(Some(std::process::ExitStatus::from_raw(0)));
+            }
+            if self.reads != 2 {
+                return Poll::Pending;
+            }
+            buffer[0] = b'x';
+            Poll::Ready(Ok(1))
+        }
+    }
+
+    #[test]
+    fn reads_what_was_written_just_before_the_end() {
+        let process = ChildState::new(&Command::new("program"));
+        let child = Child { process: process.clone(), group: ProcessGroup::of(0) };
+        let ended = process.clone();
+        let mut output = Output {
+            source: Box::new(LastOutput { process, reads: 0 }),
+            ended: Box::pin(async move { ended.until_ended().await }),
+            exit_known: Box::pin(async {}),
+            at_end: false,
+            child,
+        };
+        let mut read = || output.poll_read(&mut Context::from_waker(std::task::Waker::noop()), &mut [0]);
+        assert!(matches!(read(), Poll::Ready(Ok(1))), "the last byte");
+        assert!(matches!(read(), Poll::Ready(Ok(0))), "the end");
     }
 
     #[test]

@@ -127,13 +127,21 @@ impl Pipe {
         self.failed.is_some() || is_flushed && shared.lock().binding.is_drained()
     }
 
+    /// Returns whether input that was read is left: a frame, or the end.
+    fn may_have_event(&self) -> bool {
+        !matches!(self.filled, Some(Ok(true))) || self.wire.may_have_frame()
+    }
+
     /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.
-    fn note_progress(&mut self, moved: bool, now: Timestamp) -> io::Result<()> {
+    fn note_progress(&mut self, moved: bool, now: impl FnOnce() -> Timestamp) -> io::Result<()> {
         let Some(timeout) = self.write_timeout else { return Ok(()) };
         if moved || self.out.is_empty() && self.flushed {
             self.write_until = None;
-        } else if *self.write_until.get_or_insert(now + timeout) <= now {
-            return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+        } else {
+            let now = now();
+            if *self.write_until.get_or_insert(now + timeout) <= now {
+                return Err(io::Error::new(io::ErrorKind::TimedOut, "the peer does not read"));
+            }
         }
         Ok(())
     }
@@ -180,7 +188,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             };
             (self.filled, moved) = (Some(filled), true);
         }
-        loop {
+        while self.may_have_event() {
             let mut state = shared.lock();
             self.is_paused = !wants_input(&mut state);
             if self.is_paused {
@@ -263,7 +271,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         let error = match done {
             Poll::Ready(Err(error)) => Some((error, READ_AFTER_WRITE_ERROR)),
             // After a write timeout, nothing more is read: the timeout is the reason to report.
-            _ => self.note_progress(moved, shared.now()).err().map(|error| (error, Duration::ZERO)),
+            _ => self.note_progress(moved, || shared.now()).err().map(|error| (error, Duration::ZERO)),
         };
         if let Some((error, timeout)) = error {
             self.out.clear();
@@ -271,6 +279,30 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             return true;
         }
         moved
+    }
+
+    fn awaits_input(
+        &mut self,
+        dispatcher: &Dispatcher<E, PipeBinding<E>>,
+        now: Timestamp,
+        cx: &mut Context<'_>,
+    ) -> bool {
+        let has_deadline = self.message_timeout.is_some() && self.wire.has_begun();
+        let is_written = self.out.is_empty() && self.flushed && self.failed.is_none();
+        if !self.reads || self.filled.is_some() || has_deadline || !is_written {
+            return false;
+        }
+        self.is_paused = !dispatcher.shared.lock().binding.wants_input(now);
+        if self.is_paused {
+            return false;
+        }
+        match self.wire.poll_fill(cx) {
+            Poll::Ready(filled) => {
+                self.filled = Some(filled);
+                false
+            }
+            Poll::Pending => true,
+        }
     }
 
     fn can_write(&self) -> bool {

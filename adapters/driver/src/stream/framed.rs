@@ -23,6 +23,9 @@ pub(crate) trait FramedTransport: Send {
     /// Returns the next frame of the bytes that were read.
     fn next_frame(&mut self) -> Option<Frame<'_>>;
 
+    /// Returns whether [`next_frame`](Self::next_frame) can return a frame before more is read.
+    fn may_have_frame(&self) -> bool;
+
     /// Returns whether a part of a frame was read.
     fn has_begun(&self) -> bool;
 
@@ -63,6 +66,10 @@ impl<R: ByteReader, W: ByteWriter> FramedTransport for ByteTransport<R, W> {
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
         self.line_reader.next_frame()
+    }
+
+    fn may_have_frame(&self) -> bool {
+        self.line_reader.has_begun()
     }
 
     fn has_begun(&self) -> bool {
@@ -117,6 +124,10 @@ impl<M: MessageTransport> FramedTransport for WholeMessages<M> {
 
     fn next_frame(&mut self) -> Option<Frame<'_>> {
         std::mem::take(&mut self.is_there).then(|| Frame::new(&self.message))
+    }
+
+    fn may_have_frame(&self) -> bool {
+        self.is_there
     }
 
     fn has_begun(&self) -> bool {

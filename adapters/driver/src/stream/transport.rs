@@ -32,6 +32,7 @@ pub struct Transport {
     pub(crate) close_timeout: Duration,
     pub(crate) sniffer: Sniffer,
     pub(crate) timeouts: Timeouts,
+    pub(crate) over_pipes: bool,
     pub(crate) functions: Option<(Arc<Functions>, Holder)>,
     pub(crate) end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -60,7 +61,14 @@ impl Transport {
 
     fn with(io: Io) -> Self {
         let (sniffer, timeouts) = (Sniffer::off(), Timeouts::default());
-        Self { io, close_timeout: Duration::ZERO, sniffer, timeouts, functions: None, end: None }
+        Self { io, close_timeout: Duration::ZERO, sniffer, timeouts, over_pipes: false, functions: None, end: None }
+    }
+
+    /// Runs the connection as the runtime runs [those over pipes](Runtime::run_over_pipes).
+    #[must_use]
+    pub fn over_pipes(mut self) -> Self {
+        self.over_pipes = true;
+        self
     }
 
     /// Creates two transports that are each other's peer. Each direction holds at most `capacity` bytes, and at least

@@ -37,6 +37,13 @@ impl<E> Connection<E> {
         self.engine.wants_input(now)
     }
 
+    /// Returns whether reading is not paused and no pause has to begin. [`wants_input`](Self::wants_input) is `true`
+    /// then, at any time, and need not be called.
+    #[must_use]
+    pub fn has_room_for_input(&self) -> bool {
+        self.engine.has_room_for_input()
+    }
+
     /// Records that some of the polled bytes were written. It counts as progress for the deadline of
     /// [`wants_input`](Self::wants_input), and matters if the write of one buffer takes long. Polling more output
     /// counts as well.

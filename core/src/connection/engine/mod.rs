@@ -227,21 +227,21 @@ impl Engine {
     }
 
     pub(crate) fn poll_timeout(&self) -> Option<Deadline> {
-        let call = self.calls.next_deadline().map(|at| Deadline { at, wake: Wake::RequestTimeout });
-        let ping = self
-            .keepalive
-            .as_ref()
-            .and_then(|keepalive| keepalive.due())
-            .map(|at| Deadline { at, wake: Wake::Keepalive });
-        let drain = self.drain.as_ref().map(|drain| Deadline { at: drain.0, wake: Wake::Drain });
-        let reply = self.requests.next_deadline().map(|at| Deadline { at, wake: Wake::ReplyTimeout });
-        let retry = self.retries.next_due().map(|at| Deadline { at, wake: Wake::Retry });
-        let nearer = |first: Option<Deadline>, other: Option<Deadline>| match (first, other) {
-            (Some(first), Some(other)) if other.at < first.at => Some(other),
-            (first, other) => first.or(other),
+        let mut first: Option<Deadline> = None;
+        let mut consider = |at: Option<Timestamp>, wake| {
+            if let Some(at) = at
+                && first.is_none_or(|first| at < first.at)
+            {
+                first = Some(Deadline { at, wake });
+            }
         };
-        let pause = self.pause_ends().map(|at| Deadline { at, wake: Wake::InputPause });
-        [reply, retry, ping, drain, pause].into_iter().fold(call, nearer)
+        consider(self.calls.next_deadline(), Wake::RequestTimeout);
+        consider(self.requests.next_deadline(), Wake::ReplyTimeout);
+        consider(self.retries.next_due(), Wake::Retry);
+        consider(self.keepalive.as_ref().and_then(|keepalive| keepalive.due()), Wake::Keepalive);
+        consider(self.drain.as_ref().map(|drain| drain.0), Wake::Drain);
+        consider(self.pause_ends(), Wake::InputPause);
+        first
     }
 
     pub(crate) fn handle_timeout(&mut self, now: Timestamp) {

@@ -1,46 +1,75 @@
-//! The descriptors of this process as transports.
+//! The descriptors of a connection over pipes: the standard streams of this process, and those of a child process.
 
 use std::{
+    fs::File,
     io::{self, ErrorKind},
     os::fd::OwnedFd,
-    task::{Context, Poll, ready},
+    sync::Arc,
+    task::{Context, Poll, Waker, ready},
 };
 
 use async_io::Async;
-use mcp_driver::{ByteReader, ByteWriter, os::descriptor::SharedFd};
+use mcp_driver::{
+    ByteReader, ByteWriter,
+    os::descriptor::{Reader, Writer},
+};
+use rustix::event::PollFlags;
 
-/// A descriptor that other processes may share.
-pub(crate) struct Descriptor {
-    fd: SharedFd,
-    /// The registration for readiness. Absent until it is first needed, since it starts the reactor's thread, and for
-    /// files, which are always ready.
+use super::connection_thread::wait_for;
+
+/// A descriptor that other processes may share, so it is not made non-blocking.
+struct Descriptor {
+    fd: Arc<OwnedFd>,
+    /// Whether it is always ready, as a file is.
+    is_always_ready: bool,
+    /// The registration with the reactor, which is only used outside of the thread of a connection.
     watch: Option<Async<OwnedFd>>,
 }
 
 impl Descriptor {
-    pub(crate) const fn new(fd: OwnedFd) -> Self {
-        Self { fd: SharedFd::new(fd), watch: None }
+    fn new(fd: OwnedFd) -> io::Result<Self> {
+        let is_always_ready = File::from(fd.try_clone()?).metadata()?.is_file();
+        Ok(Self { fd: Arc::new(fd), is_always_ready, watch: None })
     }
 
     /// Waits until the descriptor is ready for another try.
-    fn poll_ready(
-        &mut self,
-        cx: &mut Context<'_>,
-        poll: impl FnOnce(&Async<OwnedFd>, &mut Context<'_>) -> Poll<io::Result<()>>,
-    ) -> Poll<io::Result<()>> {
-        if self.watch.is_none() {
-            self.watch = self.fd.watch(Async::new_nonblocking)?;
+    fn poll_ready(&mut self, cx: &mut Context<'_>, flags: PollFlags) -> Poll<io::Result<()>> {
+        // A poll without a waker is repeated with one.
+        if cx.waker().will_wake(Waker::noop()) || !self.is_always_ready && wait_for(&self.fd, flags) {
+            return Poll::Pending;
         }
-        self.watch.as_ref().map_or(Poll::Ready(Ok(())), |watch| poll(watch, cx))
+        if self.watch.is_none() && !self.is_always_ready {
+            match Async::new_nonblocking(self.fd.try_clone()?) {
+                Err(error) if error.kind() == ErrorKind::PermissionDenied => self.is_always_ready = true,
+                watch => self.watch = Some(watch?),
+            }
+        }
+        if let Some(watch) = &self.watch {
+            ready!(if flags == PollFlags::IN { watch.poll_readable(cx) } else { watch.poll_writable(cx) })?;
+        }
+        Poll::Ready(Ok(()))
     }
 }
 
-impl ByteReader for Descriptor {
+/// The input of a connection.
+pub(crate) struct Input {
+    descriptor: Descriptor,
+    reader: Reader,
+}
+
+impl Input {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let descriptor = Descriptor::new(fd)?;
+        Ok(Self { reader: Reader::new(!descriptor.is_always_ready), descriptor })
+    }
+}
+
+impl ByteReader for Input {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
         loop {
-            match self.fd.try_read(buffer) {
+            match self.reader.try_read(&self.descriptor.fd, buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready!(self.poll_ready(cx, Async::poll_readable))?;
+                    ready!(self.descriptor.poll_ready(cx, PollFlags::IN))?;
                 }
                 read => return Poll::Ready(read),
             }
@@ -48,12 +77,25 @@ impl ByteReader for Descriptor {
     }
 }
 
-impl ByteWriter for Descriptor {
+/// The output of a connection.
+pub(crate) struct Output {
+    descriptor: Descriptor,
+    writer: Writer,
+}
+
+impl Output {
+    pub(crate) fn new(fd: OwnedFd) -> io::Result<Self> {
+        let descriptor = Descriptor::new(fd)?;
+        Ok(Self { writer: Writer::new(!descriptor.is_always_ready), descriptor })
+    }
+}
+
+impl ByteWriter for Output {
     fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
         loop {
-            match self.fd.try_write(bytes) {
+            match self.writer.try_write(&self.descriptor.fd, bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
-                    ready!(self.poll_ready(cx, Async::poll_writable))?;
+                    ready!(self.descriptor.poll_ready(cx, PollFlags::OUT))?;
                 }
                 written => return Poll::Ready(written),
             }

@@ -1,19 +1,22 @@
 //! The same as in `windows`, with what Unix has.
 
 mod child;
+mod connection_thread;
 mod descriptor;
 
 use std::{
+    future::Future,
     io,
     os::unix::net::{UnixListener, UnixStream},
     path::{Path, PathBuf},
-    process::{Child, ChildStdin, ChildStdout, ExitStatus},
+    process::{Child, ExitStatus},
     task::{Context, Poll, ready},
 };
 
 use async_io::Async;
+use async_task::Task;
 use mcp_driver::{
-    ByteReader, ByteWriter, Runtime,
+    ByteReader, ByteWriter,
     os::{
         net::is_transient,
         process::{ReadPipe, WritePipe},
@@ -21,8 +24,8 @@ use mcp_driver::{
     },
 };
 
-use self::descriptor::Descriptor;
-use crate::{driver::Smol, io::Stream};
+use self::descriptor::{Input, Output};
+use crate::executor;
 
 /// A Unix domain socket that clients connect to.
 pub(crate) type LocalListener = Async<UnixListener>;
@@ -31,25 +34,29 @@ pub(crate) type LocalListener = Async<UnixListener>;
 pub(crate) type LocalStream = Async<UnixStream>;
 
 pub(crate) fn wait_for_child(
-    runtime: &Smol,
     started: Child,
     exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
-) -> io::Result<Option<<Smol as Runtime>::Task>> {
-    Ok(Some(runtime.spawn(async move { exited(child::wait(started).await.ok()) })))
+) -> io::Result<Option<Task<()>>> {
+    Ok(Some(executor::spawn(async move { exited(child::wait(started).await.ok()) })))
 }
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
-    Ok(Stream::new(Async::new(ChildStdout::from(pipe))?))
+    Input::new(pipe)
 }
 
 pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
-    Ok(Stream::new(Async::new(ChildStdin::from(pipe))?))
+    Output::new(pipe)
+}
+
+/// Runs a connection over pipes to its end.
+pub(crate) fn run_over_pipes(connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    connection_thread::spawn(connection)
 }
 
 /// Returns the standard input and output of this process, and with `take` replaces them for other code.
 pub(crate) fn stdio(take: bool) -> io::Result<(impl ByteReader, impl ByteWriter)> {
     let (input, output) = open_stdio(take)?;
-    Ok((Descriptor::new(input), Descriptor::new(output)))
+    Ok((Input::new(input)?, Output::new(output)?))
 }
 
 pub(crate) async fn connect_local(path: PathBuf) -> io::Result<LocalStream> {

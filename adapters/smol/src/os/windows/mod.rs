@@ -2,14 +2,16 @@
 
 use std::{
     convert::Infallible,
+    future::Future,
     io::{self, ErrorKind},
     path::{Path, PathBuf},
     process::{Child, ExitStatus},
     task::{Context, Poll},
 };
 
+use async_task::Task;
 use mcp_driver::{
-    ByteReader, ByteWriter, Runtime, ThreadReader, ThreadWriter,
+    ByteReader, ByteWriter, ThreadReader, ThreadWriter,
     os::{
         process::{ReadPipe, WritePipe},
         stdio::open_stdio,
@@ -17,7 +19,7 @@ use mcp_driver::{
     },
 };
 
-use crate::driver::Smol;
+use crate::executor;
 
 /// There are no named pipes: the reactor of smol waits for sockets.
 pub(crate) type LocalListener = Infallible;
@@ -27,10 +29,9 @@ pub(crate) type LocalStream = Infallible;
 
 /// Waits for the exit of a process on a thread.
 pub(crate) fn wait_for_child(
-    _runtime: &Smol,
     mut started: Child,
     exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
-) -> io::Result<Option<<Smol as Runtime>::Task>> {
+) -> io::Result<Option<Task<()>>> {
     thread::spawn("mcp-child", move || exited(started.wait().ok()))?;
     Ok(None)
 }
@@ -42,6 +43,12 @@ pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {
 
 pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
     ThreadWriter::new(pipe)
+}
+
+/// Runs a connection over pipes as other tasks: their threads wake it.
+pub(crate) fn run_over_pipes(connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    executor::spawn(connection).detach();
+    Ok(())
 }
 
 /// Returns the standard input and output of this process, with `take` only once.

@@ -21,6 +21,10 @@ impl Engine {
         result
     }
 
+    pub(crate) fn has_room_for_input(&self) -> bool {
+        self.pause.is_none() && !self.is_congested()
+    }
+
     pub(crate) fn wants_input(&mut self, now: Timestamp) -> bool {
         let Some(pause) = &self.pause else {
             if !self.is_congested() {
