@@ -9,7 +9,9 @@ import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { checkSession, MODERN, Peer, within } from './peer.mjs';
 
+/** For one request, and for the start of all servers. */
 const LIMIT = 30_000;
+const START = 120_000;
 const SESSION = '2025-11-25';
 const HERE = dirname(fileURLToPath(import.meta.url));
 const REFERENCES = JSON.parse(readFileSync(join(HERE, 'references.json'), 'utf8'));
@@ -196,7 +198,7 @@ async function direct() {
   const { places, commands } = servers(join(scratch, 'direct'), python);
   const expected = new Map();
   for (const [server, command] of Object.entries(commands)) {
-    const peer = await Peer.open(sdk, { ...command, version: SESSION, mode: 'legacy', carrier: 'stdio' });
+    const peer = await Peer.open(sdk, { ...command, version: SESSION, mode: 'legacy', carrier: 'stdio', patience: START });
     peer.answers = ANSWERS;
     const reached = new Reached(peer, places, '', mode === 'modern');
     const outcomes = [];
@@ -213,7 +215,7 @@ const config = join(scratch, 'servers.json');
 writeFileSync(config, JSON.stringify({ mcpServers: commands }));
 const version = mode === 'modern' ? MODERN : SESSION;
 const command = { command: proxy, args: [...more, config, '--name', 'everything'] };
-const peer = await within(LIMIT, Peer.open(sdk, { ...command, version, mode, carrier }));
+const peer = await Peer.open(sdk, { ...command, version, mode, carrier, patience: START });
 peer.answers = ANSWERS;
 for (const [server, reference] of Object.entries(REFERENCES)) {
   const reached = new Reached(peer, places, server, mode === 'modern');
@@ -227,6 +229,8 @@ await attempt('the connection ends by itself and in order', async () => {
   await peer.settle();
   const { code, signal } = await peer.close();
   assert.equal(code, 0, `the proxy ended with status ${code}, signal ${signal}`);
+  // A server here sends its result right after the last progress, for which the SDK then has no function any more.
+  peer.errors = peer.errors.filter((error) => !/progress notification for an unknown token/.test(String(error)));
   checkSession(peer);
 });
 if (failed > 0 && peer.stderr !== '') console.error(`standard error of the proxy:\n${peer.stderr}`);
