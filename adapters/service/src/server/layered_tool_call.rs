@@ -31,7 +31,7 @@ use crate::{
 };
 
 thread_local! {
-    static CALLS: Pool<LayeredToolCall> = const { Pool::EMPTY };
+    static CALLS: Pool<LayeredToolCall> = const { Pool::new() };
 }
 
 /// A queued call of a tool that middleware wraps, and its responder. Its memory is pooled, so that it needs no

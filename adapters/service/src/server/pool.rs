@@ -9,8 +9,9 @@ const MAX_POOLED: usize = 64;
 pub(super) struct Pool<T>(RefCell<Vec<Box<T>>>);
 
 impl<T> Pool<T> {
-    #[expect(clippy::vec_box, reason = "calls are used in their boxes")]
-    pub(super) const EMPTY: Self = Self(RefCell::new(Vec::new()));
+    pub(super) const fn new() -> Self {
+        Self(RefCell::new(Vec::new()))
+    }
 }
 
 /// A queued call whose memory is pooled.

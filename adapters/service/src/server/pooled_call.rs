@@ -21,7 +21,7 @@ use crate::{
 };
 
 thread_local! {
-    static CALLS: Pool<PooledCall> = const { Pool::EMPTY };
+    static CALLS: Pool<PooledCall> = const { Pool::new() };
 }
 
 /// A queued call of a tool without middleware, and its responder. Its memory is pooled, so that it needs no allocation.
