@@ -191,7 +191,7 @@ async def log_messages_arrive_if_they_are_asked_for(client, host):
 
 @task
 async def calls_do_not_wait_for_each_other(client, _):
-    slow = asyncio.create_task(client.call_tool("test_slow", {"ms": 600}))
+    slow = asyncio.create_task(client.call_tool("test_slow", {"ms": 1500}))
     await asyncio.sleep(0.1)
     assert text(await client.call_tool("greet", {"name": "Bob"})) == "Hello, Bob!"
     assert not slow.done()

@@ -126,13 +126,13 @@ export class Peer {
    * Starts `command` and connects to it, over its standard input and output, or over HTTP: `carrier` is `stdio`, `http`, or
    * `sse` for the transport of 2024-11-05. `sdk` is what differs between the generations.
    */
-  static async open(sdk, { command, args, version, mode, carrier }) {
+  static async open(sdk, { command, args, version, mode, carrier, patience = PATIENCE }) {
     const peer = new Peer();
     peer.sdk = sdk;
     peer.version = version;
     peer.isModern = version >= MODERN;
     peer.carrier = carrier;
-    if (carrier !== 'stdio') peer.server = await Server.start(command, args, carrier);
+    if (carrier !== 'stdio') peer.server = await Server.start(command, args, carrier, patience);
     const transport =
       peer.server === undefined ? sdk.stdio({ command, args, stderr: 'pipe' }) : sdk[carrier](peer.server.url);
     peer.transport = transport;
@@ -155,7 +155,7 @@ export class Peer {
         for (const look of peer.#heard) look();
       });
     }
-    await peer.client.connect(transport, { timeout: PATIENCE });
+    await peer.client.connect(transport, { timeout: patience });
     return peer;
   }
 

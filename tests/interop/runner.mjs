@@ -7,13 +7,13 @@ const MODES = ['legacy', 'auto', 'modern'];
 const CARRIERS = ['stdio', 'http', 'sse'];
 const LIMIT = 30_000;
 
-const USAGE = `usage: node client-vN.mjs [--mode ${MODES.join('|')}] [--over ${CARRIERS.join('|')}] [--version V] [--only NAME] -- COMMAND ARGS...`;
+const USAGE = `usage: node client-vN.mjs [--mode ${MODES.join('|')}] [--over ${CARRIERS.join('|')}] [--version V] [--only NAME] [--without NAMES] -- COMMAND ARGS...`;
 
 function parse(args) {
   const options = { mode: 'legacy', over: 'stdio' };
   while (args.length > 0 && args[0] !== '--') {
     const [name, value] = args.splice(0, 2);
-    if (!['--mode', '--over', '--version', '--only'].includes(name) || value === undefined) throw new Error(USAGE);
+    if (!['--mode', '--over', '--version', '--only', '--without'].includes(name) || value === undefined) throw new Error(USAGE);
     options[name.slice(2)] = value;
   }
   const [, command, ...rest] = args;
@@ -37,6 +37,8 @@ export async function main(sdk) {
     process.exit(2);
   }
   const { mode, over: carrier, version, command, args, only } = options;
+  // Their names, with `|` between them.
+  const without = options.without?.split('|') ?? [];
   let passed = 0;
   let failed = 0;
   const report = (name, error) => {
@@ -67,7 +69,7 @@ export async function main(sdk) {
   try {
     const peer = await within(LIMIT, open());
     for (const { name, body, when } of tasks) {
-      if (applies(when, sdk, version, carrier) && (only === undefined || only === name)) {
+      if (applies(when, sdk, version, carrier) && (only === undefined || only === name) && !without.includes(name)) {
         peer.answers = {};
         await attempt(name, () => body(peer, { sdk, version, open }));
       }

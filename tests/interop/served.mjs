@@ -12,11 +12,11 @@ export class Server {
   stderr = '';
 
   /** Starts `command`, and waits until it says where it is. */
-  static async start(command, args, carrier) {
+  static async start(command, args, carrier, patience = PATIENCE) {
     const server = new Server();
     server.child = spawn(command, [...args, '--http', '127.0.0.1:0'], { stdio: ['ignore', 'ignore', 'pipe'] });
     const address = await new Promise((resolve, reject) => {
-      const timer = setTimeout(() => reject(new Error(`the server does not say where it is: ${server.stderr}`)), PATIENCE);
+      const timer = setTimeout(() => reject(new Error(`the server does not say where it is: ${server.stderr}`)), patience);
       server.child.on('error', reject);
       server.exit = new Promise((gone) => server.child.once('exit', (code, signal) => gone({ code, signal })));
       server.exit.then(({ code }) => reject(new Error(`the server ended with status ${code}: ${server.stderr}`)));

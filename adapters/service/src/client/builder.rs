@@ -35,6 +35,7 @@ pub struct HostBuilder {
     roots: Option<Roots>,
     list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
     observer: Option<Observer>,
+    forwards_forms: bool,
     tasks: Option<TaskPolicy>,
     /// The capabilities of the model.
     given: CapabilitySet,
@@ -50,6 +51,7 @@ impl HostBuilder {
             roots: None,
             list_roots: None,
             observer: None,
+            forwards_forms: false,
             tasks: None,
             given: CapabilitySet::EMPTY,
         }
@@ -155,6 +157,12 @@ impl HostBuilder {
         self
     }
 
+    /// Sends responses to forms as the handler returns them: without defaults, and without a check.
+    pub(crate) fn forwards_forms(mut self) -> Self {
+        self.forwards_forms = true;
+        self
+    }
+
     /// Sets what sees messages of the server when they arrive.
     pub(crate) fn observe(mut self, observer: Observer) -> Self {
         self.observer = Some(observer);
@@ -183,6 +191,7 @@ impl HostBuilder {
             roots: self.roots,
             list_roots: self.list_roots,
             observer: self.observer,
+            forwards_forms: self.forwards_forms,
             custom: self.common.custom,
             tasks: Arc::new(self.tasks.unwrap_or_default()),
             random: self.common.random,

@@ -99,6 +99,8 @@ pub(crate) struct Inner {
     /// The handler of `roots/list` of a proxy, in place of `roots`.
     pub(crate) list_roots: Option<TypedHandler<ListRootsParams, ListRootsResult>>,
     pub(crate) observer: Option<Observer>,
+    /// Whether responses to forms are those of a client of a proxy. The service in front has checked them.
+    pub(crate) forwards_forms: bool,
     pub(crate) custom: CustomMethods<ClientRole>,
     tasks: Arc<TaskPolicy>,
     random: Random,

@@ -293,6 +293,9 @@ async fn fill_in_form(params: ElicitFormParams, context: Context<ClientRole>) ->
     let schema = params.requested_schema.clone();
     let answer = (fill_in.run)(params, context.clone()).await;
     let mut answer = answer.map_err(|failure| context.explain(failure))?;
+    if host.0.forwards_forms {
+        return Ok(answer);
+    }
     if answer.action == ElicitAction::Accept {
         form::fill_in(&schema, answer.content.get_or_insert_default());
     } else {

@@ -31,7 +31,7 @@
 //! | backend | client | results and errors with unknown members, progress, log messages, changes of lists and of resources, requests for sampling, forms, pages and roots |
 //!
 //! - **Definitions and results** are not checked again. Only URIs of resource links, embedded resources and contents
-//!   get the prefix, and metadata of the connection is replaced.
+//!   get the prefix, and metadata of the connection is replaced. The response to a form gets no defaults.
 //! - **A request of the backend** is passed to the client to whose call it [belongs](#requests-of-the-backend), or
 //!   refused.
 //! - **A call with questions** of a backend with a session runs once, also for a client without a session: the call

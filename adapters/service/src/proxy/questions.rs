@@ -60,6 +60,7 @@ pub(super) fn host(shared: &Weak<Shared>, name: &str, version: &str) -> Host {
         .sampling_async(move |params, context| {
             ask::<CreateMessageResult>(sampling.clone(), context, CreateMessageRequest::new(params).into())
         })
+        .forwards_forms()
         .elicitation_async(move |params: ElicitFormParams, context| {
             ask::<ElicitResult>(form.clone(), context, ElicitRequest::new(params).into())
         })

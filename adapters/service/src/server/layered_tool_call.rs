@@ -1,6 +1,6 @@
 //! Queued calls of tools with middleware, in reused memory.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread::LocalKey};
 
 use mcp_proto::{
     connection::ServerRole,
@@ -8,7 +8,12 @@ use mcp_proto::{
     wire::{ErrorObject, RawJson},
 };
 
-use super::{call_arguments::CallArguments, tool::Tool, tool_result::ToolAnswer};
+use super::{
+    call_arguments::CallArguments,
+    pool::{Pool, Pooled},
+    tool::Tool,
+    tool_result::ToolAnswer,
+};
 use crate::{
     driver_api::{
         deferred::Deferred,
@@ -25,6 +30,10 @@ use crate::{
     },
 };
 
+thread_local! {
+    static CALLS: Pool<LayeredToolCall> = const { Pool::new() };
+}
+
 /// A queued call of a tool that middleware wraps, and its responder. Its memory is pooled, so that it needs no
 /// allocation.
 #[derive(Default)]
@@ -36,6 +45,10 @@ pub(super) struct LayeredToolCall {
     state: LayeredState<ServerRole, ToolAnswer>,
 }
 
+impl Pooled for LayeredToolCall {
+    const POOL: &'static LocalKey<Pool<Self>> = &CALLS;
+}
+
 impl LayeredToolCall {
     pub(super) fn job(
         shared: &Arc<SessionState<ServerRole>>,
@@ -45,7 +58,7 @@ impl LayeredToolCall {
         meta: Option<Meta>,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let (mut call, kind) = (pool::take(), tool.kind());
+        let (mut call, kind) = (Self::take(), tool.kind());
         let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
         let request = call.state.begin(shared.context(connection, in_flight), shared.layers());
         call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
@@ -85,35 +98,7 @@ impl LayeredCall for LayeredToolCall {
 
     fn recycle(mut self: Box<Self>) {
         if self.state.end() {
-            pool::recycle(self);
+            self.put_back();
         }
-    }
-}
-
-/// The pool of calls.
-mod pool {
-    use std::cell::RefCell;
-
-    use super::LayeredToolCall;
-
-    /// The most calls that a thread keeps.
-    const MAX_POOLED: usize = 64;
-
-    thread_local! {
-        #[expect(clippy::vec_box, reason = "calls are used in their boxes")]
-        static POOL: RefCell<Vec<Box<LayeredToolCall>>> = const { RefCell::new(Vec::new()) };
-    }
-
-    pub(super) fn take() -> Box<LayeredToolCall> {
-        POOL.try_with(|pool| pool.borrow_mut().pop()).ok().flatten().unwrap_or_default()
-    }
-
-    pub(super) fn recycle(call: Box<LayeredToolCall>) {
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.len() < MAX_POOLED {
-                pool.push(call);
-            }
-        });
     }
 }

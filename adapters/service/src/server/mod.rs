@@ -24,6 +24,7 @@ pub(crate) mod methods;
 pub(crate) mod mount;
 pub(crate) mod offers;
 pub(crate) mod peer;
+mod pool;
 pub(crate) mod pooled_call;
 pub(crate) mod prompt;
 pub(crate) mod register_error;

@@ -1,6 +1,6 @@
 //! Queued calls of tools without middleware, in reused memory.
 
-use std::sync::Arc;
+use std::{sync::Arc, thread::LocalKey};
 
 use mcp_proto::{
     connection::ServerRole,
@@ -8,7 +8,10 @@ use mcp_proto::{
     wire::{OwnedRawJson, RawJson},
 };
 
-use super::tool::Tool;
+use super::{
+    pool::{Pool, Pooled},
+    tool::Tool,
+};
 use crate::{
     driver_api::{
         deferred::Deferred,
@@ -17,12 +20,13 @@ use crate::{
     inbound::{request::InboundRequest, request_scope::RequestScope, responder::Responder, state::SessionState},
 };
 
+thread_local! {
+    static CALLS: Pool<PooledCall> = const { Pool::new() };
+}
+
 /// A queued call of a tool without middleware, and its responder. Its memory is pooled, so that it needs no allocation.
 #[derive(Default)]
-pub(super) struct PooledCall(Box<CallSlot>);
-
-#[derive(Default)]
-struct CallSlot {
+pub(super) struct PooledCall {
     /// Taken when the call starts.
     queued: Option<QueuedCall>,
     /// The buffer of the last arguments, unless it was large.
@@ -36,6 +40,10 @@ struct QueuedCall {
     responder: Responder<ServerRole>,
 }
 
+impl Pooled for PooledCall {
+    const POOL: &'static LocalKey<Pool<Self>> = &CALLS;
+}
+
 impl PooledCall {
     pub(super) fn job(
         shared: &Arc<SessionState<ServerRole>>,
@@ -45,43 +53,40 @@ impl PooledCall {
         meta: Option<Meta>,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
-        let (mut call, kind) = (pool::take(), tool.kind());
+        let (mut call, kind) = (Self::take(), tool.kind());
         let in_flight = shared.begin_request(inbound, meta, None, true);
-        let arguments = pool::keep(arguments, &mut call.0.buffer);
+        let arguments = buffers::keep(arguments, &mut call.buffer);
         let responder = Responder::of(shared.context(connection, in_flight), key);
-        call.0.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });
-        Job::pooled(kind, call.0)
+        call.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });
+        Job::pooled(kind, call)
     }
 }
 
-impl Start for CallSlot {
+impl Start for PooledCall {
     fn start(mut self: Box<Self>) -> Deferred<()> {
         let Some(QueuedCall { tool, arguments, scope, responder }) = self.queued.take() else {
             return Deferred::ready(());
         };
         responder.run_and_respond(scope, move |context| {
             let running = tool.run(&arguments.get(), context);
-            pool::recycle_with_buffer(PooledCall(self), arguments);
+            buffers::give_back(arguments, &mut self.buffer);
+            self.put_back();
             running
         })
     }
 }
 
-/// The pool of calls and of the buffers for their arguments. Small calls need no allocation. A large buffer is kept
-/// because the system would unmap it and map it again, page by page, for the next one.
-mod pool {
-    use std::{cell::RefCell, mem, sync::Mutex};
+/// The buffers for arguments. A large buffer is kept because the system would unmap it and map it again, page by page,
+/// for the next one.
+mod buffers {
+    use std::{mem, sync::Mutex};
 
     use mcp_proto::wire::{OwnedRawJson, RawJson};
 
-    use super::PooledCall;
     use crate::util::lock::lock;
 
     /// The size of small arguments, in bytes. Most calls have not more.
     const SMALL: usize = 1 << 10;
-
-    /// The most calls that a thread keeps.
-    const MAX_POOLED: usize = 64;
 
     /// The smallest large buffer that is kept, in bytes.
     const LARGE: usize = 64 << 10;
@@ -89,15 +94,7 @@ mod pool {
     /// The largest buffer that is kept, in bytes. The process keeps one large buffer.
     const MAX_LARGE: usize = 2 << 20;
 
-    thread_local! {
-        static POOL: RefCell<Vec<PooledCall>> = const { RefCell::new(Vec::new()) };
-    }
-
     static LARGE_ONE: Mutex<String> = Mutex::new(String::new());
-
-    pub(super) fn take() -> PooledCall {
-        POOL.try_with(|pool| pool.borrow_mut().pop()).ok().flatten().unwrap_or_default()
-    }
 
     pub(super) fn keep(arguments: &RawJson<'_>, small: &mut String) -> OwnedRawJson {
         let buffer = match arguments.get().len() {
@@ -108,22 +105,12 @@ mod pool {
         OwnedRawJson::in_buffer(arguments, buffer)
     }
 
-    pub(super) fn recycle_with_buffer(mut call: PooledCall, arguments: OwnedRawJson) {
+    pub(super) fn give_back(arguments: OwnedRawJson, small: &mut String) {
         let buffer = arguments.into_buffer();
         match buffer.capacity() {
-            ..=SMALL => call.0.buffer = buffer,
+            ..=SMALL => *small = buffer,
             LARGE..=MAX_LARGE => *lock(&LARGE_ONE) = buffer,
             _ => {}
         }
-        recycle(call);
-    }
-
-    fn recycle(call: PooledCall) {
-        let _ = POOL.try_with(|pool| {
-            let mut pool = pool.borrow_mut();
-            if pool.len() < MAX_POOLED {
-                pool.push(call);
-            }
-        });
     }
 }

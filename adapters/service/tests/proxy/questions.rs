@@ -8,16 +8,16 @@ use std::{
 use mcp_proto::{
     connection::Principal,
     protocol::ProtocolVersion::{V2025_11_25, V2026_07_28},
-    schema::ElicitResult,
+    schema::{ElicitResult, ElicitSchema},
 };
 use mcp_service::{
-    CallError, Host,
+    CallError, Context, Failure, Host, Service, Tool,
     proxy::{Backend, ProxyLimits},
     testing::TestClient,
 };
 
 use crate::{
-    asking::{host, send_question, server},
+    asking::{first_id, gated, host, send_question, server},
     world::{ERAS, World},
 };
 
@@ -38,6 +38,35 @@ fn questions_reach_the_client_of_the_call_in_all_eras() {
         assert_eq!(world.servers[0].backend.calls(), 0);
         world.assert_idle(0, back);
         world.clients[client].assert_idle();
+    }
+}
+
+#[test]
+fn responses_to_forms_get_no_defaults() {
+    // The user has emptied the field that has a default.
+    let form = r#"{"type":"object","properties":{"name":{"type":"string"},
+        "color":{"type":"string","default":"red"}},"required":["name"]}"#;
+    for back in [V2025_11_25, V2026_07_28] {
+        let asking = Tool::new_async("ask", async move |context: Context| {
+            let form: ElicitSchema = serde_json::from_str(form).expect("a form");
+            let answer = context.elicit("Who?", form).await?;
+            let names: Vec<_> = answer.content.iter().flatten().map(|(name, _)| name.to_owned()).collect();
+            Ok::<_, Failure>(names.join(", "))
+        });
+        let service = Service::builder("back", "1.0.0").tool(asking).build().expect("a service");
+        let mut world = World::new();
+        world.serve(Backend::builder("back"), &service, back);
+        // A client of the library would add the default itself, so the response is written by hand.
+        let client = world.client(&gated("user", &Arc::default()), V2025_11_25);
+        let call = world.peer(client).call_tool("back__ask", ()).expect("allowed");
+        world.settle();
+        let transcript = world.clients[client].transcript();
+        let asked = transcript.lines().iter().find(|line| line.text().contains("elicitation/create"));
+        let id = first_id(asked.expect("a question").text());
+        let result = r#"{"action":"accept","content":{"name":"Ada"}}"#;
+        world.clients[client].send_line(&format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{result}}}"#));
+        let result = world.wait(call).expect("a result");
+        assert_eq!(result.content[0].as_text(), Some("name"), "{result:?}");
     }
 }
 
