@@ -33,6 +33,15 @@ use mcp_service::{
     driver_api::{Application, ConnectionHandle},
 };
 
+/// Returns the waker of the first poll of a connection, which happens before its task exists. It wakes nothing, because
+/// the task polls everything again. A transport need not register it.
+#[must_use]
+pub fn first_poll_waker() -> &'static Waker {
+    // Each crate may have another waker of this kind, and these are not equal.
+    static WAKER: &Waker = Waker::noop();
+    WAKER
+}
+
 /// A connection that runs in a task of its own, with any [`Application`]. `Client` and [`Server`](super::Server)
 /// contain one.
 ///
@@ -75,7 +84,7 @@ impl<E: Send + 'static> Handle<E> {
     /// Runs a connection over the transport of an adapter.
     ///
     /// # Errors
-    /// If there is no runtime: outside of a runtime of tokio.
+    /// If there is no runtime (outside of one of tokio), or no thread or descriptor for a connection over pipes (smol).
     pub fn start<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
@@ -97,8 +106,7 @@ impl<E: Send + 'static> Handle<E> {
     ) -> io::Result<Self> {
         let (handle, runtime, run, over_pipes) = Self::prepare(connection, application, transport, options)?;
         let mut run = Box::pin(run);
-        // No waker is needed: the spawned task polls everything again.
-        if run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending() {
+        if run.as_mut().poll(&mut Context::from_waker(first_poll_waker())).is_pending() {
             begin(&runtime, run, over_pipes)?;
         }
         Ok(handle)

@@ -57,7 +57,7 @@ pub use configured::http_options;
 #[cfg(feature = "os")]
 pub use configured::{ConfiguredServer, ServerSource};
 pub use error::{Disconnected, Error};
-pub use handle::Handle;
+pub use handle::{Handle, first_poll_waker};
 pub use limits::quota::{Permit, Quota};
 #[cfg(feature = "os")]
 pub use listener::Listener;

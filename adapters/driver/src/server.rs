@@ -48,7 +48,7 @@ impl Server {
     /// Serves a client over any transport.
     ///
     /// # Errors
-    /// If there is no runtime: outside of a runtime of tokio.
+    /// If there is no runtime (outside of one of tokio), or no thread or descriptor for a connection over pipes (smol).
     pub fn start(service: &Service, transport: impl IntoTransport, options: &DriverOptions) -> Result<Self, Error> {
         let session = Arc::new(service.session());
         let calls = session.calls().clone();

@@ -143,17 +143,12 @@ impl Pool {
         self.watch(&mut state, false);
     }
 
-    /// Takes back those of these tasks that are still queued.
-    pub(super) fn take_back(&self, tasks: &[Arc<Task>]) -> Vec<Arc<Task>> {
-        let mut taken = Vec::new();
-        if !tasks.is_empty() {
-            let queue = &mut lock(&self.state).tasks;
-            for task in tasks {
-                let place = queue.iter().position(|queued| Arc::ptr_eq(queued, task));
-                taken.extend(place.and_then(|place| queue.remove(place)));
-            }
-        }
-        taken
+    /// Takes a task back if it is still queued.
+    pub(super) fn take_back(&self, task: &Arc<Task>) -> Option<Arc<Task>> {
+        let queue = &mut lock(&self.state).tasks;
+        // It is one of the last.
+        let place = queue.iter().rposition(|queued| Arc::ptr_eq(queued, task))?;
+        queue.remove(place)
     }
 
     /// Notifies or starts a thread for queued work.

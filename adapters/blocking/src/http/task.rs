@@ -65,8 +65,9 @@ struct RunningFunction {
     /// The epoch of the connection while it runs and no other thread has taken the connection over.
     epoch: u64,
     pool: Arc<Pool>,
-    /// The tasks that it has woken. They are queued for any thread.
-    woken: Vec<Arc<Task>>,
+    /// The first task that it has woken, which is queued for any thread. More of them would have to wait for each other
+    /// on this thread.
+    woken: Option<Arc<Task>>,
 }
 
 thread_local! {
@@ -76,16 +77,16 @@ thread_local! {
     static FUNCTION: RefCell<Option<RunningFunction>> = const { RefCell::new(None) };
 }
 
-/// Queues a task that a function on this thread has woken, without a notification of another thread: usually the
-/// function ends before that thread would have woken up. Returns `false` if no such function runs on this thread, or
-/// another thread has taken its connection over.
+/// Queues the first task that a function on this thread has woken, without a notification of another thread: usually
+/// the function ends before that thread would have woken up. Returns `false` if no such function runs on this thread, if
+/// it has woken another task before, or if another thread has taken its connection over.
 fn keep_woken(task: &Arc<Task>) -> bool {
     FUNCTION.with_borrow_mut(|function| {
-        let Some(function) = function else { return false };
+        let Some(function) = function.as_mut().filter(|function| function.woken.is_none()) else { return false };
         if !Arc::ptr_eq(&function.pool, &task.pool) || function.conn.epoch() != function.epoch {
             return false;
         }
-        function.woken.push(task.clone());
+        function.woken = Some(task.clone());
         task.pool.push_for_later(task.clone());
         true
     })
@@ -103,11 +104,11 @@ pub(super) fn keep_function(pool: &Arc<Pool>, function: Function) -> Result<(), 
     })
 }
 
-/// Hands the tasks that the function on this thread has woken to other threads, because it is about to block: it may
-/// wait for them.
+/// Hands the task that the function on this thread has woken to another thread, because it is about to block: it may
+/// wait for that task.
 pub(super) fn hand_over_woken() {
     if let Some(function) = FUNCTION.take()
-        && !function.woken.is_empty()
+        && function.woken.is_some()
     {
         function.pool.notify_of_queued();
     }
@@ -211,7 +212,7 @@ impl Task {
             let Some(own) = next.as_mut() else { break };
             if let Some(function) = own.function.take() {
                 match self.run_function(conn, function) {
-                    Some(woken) => own.tasks = woken,
+                    Some(woken) => own.tasks.extend(woken),
                     None => return false,
                 }
             }
@@ -231,17 +232,17 @@ impl Task {
         true
     }
 
-    /// Runs a function on the thread of its connection, and returns the tasks that it has woken and that this thread
+    /// Runs a function on the thread of its connection, and returns the task that it has woken and that this thread
     /// runs. Returns `None` if another thread has taken the connection over.
-    fn run_function(&self, conn: &Arc<ConnectionIo>, function: Function) -> Option<Vec<Arc<Self>>> {
+    fn run_function(&self, conn: &Arc<ConnectionIo>, function: Function) -> Option<Option<Arc<Self>>> {
         let begun = |epoch| {
             let (conn, pool) = (conn.clone(), self.pool.clone());
-            FUNCTION.set(Some(RunningFunction { conn, epoch, pool, woken: Vec::new() }));
+            FUNCTION.set(Some(RunningFunction { conn, epoch, pool, woken: None }));
             self.pool.watch_function();
         };
         let goes_on = conn.run(function, begun);
-        let woken = FUNCTION.take().map(|function| function.woken).unwrap_or_default();
-        goes_on.then(|| self.pool.take_back(&woken))
+        let woken = FUNCTION.take().and_then(|function| function.woken);
+        goes_on.then(|| woken.and_then(|task| self.pool.take_back(&task)))
     }
 
     /// Waits until the connection is ready, the deadline is reached, or the task is woken.

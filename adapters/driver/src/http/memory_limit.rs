@@ -35,7 +35,8 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// - [`body_bytes`](Limits::body_bytes) twice: the buffers of bodies that are being read grow by doubling;
 /// - 16 KiB for each of [`sessions`](Limits::sessions), and 8 KiB for each of [`requests`](Limits::requests);
 /// - [`max_shared_bytes`](mcp_service::TaskPolicy::max_shared_bytes) twice, and 4 KiB for each of
-///   [`max_shared_tasks`](mcp_service::TaskPolicy::max_shared_tasks);
+///   [`max_shared_tasks`](mcp_service::TaskPolicy::max_shared_tasks): once for the tasks of sessions (2025-11-25), and
+///   once for those without (2026-07-28);
 /// - 304 KiB for each of these `connections`. Connections that are encrypted take some 64 KiB more each;
 /// - and ten messages of the [largest size](mcp_proto::connection::Limits::frame_bytes), which are being moved from one
 ///   of these to another: one for each thread that moves messages.
@@ -43,8 +44,7 @@ const CONNECTION: usize = (256 << 10) + (48 << 10);
 /// It does not count
 /// - memory of handlers: their futures, their allocations, decoded arguments beyond the length of their text, and
 ///   results that they have not returned yet;
-/// - tasks of a session of 2025-11-25, which are bounded for each session
-///   ([`max_bytes`](mcp_service::TaskPolicy::max_bytes)), URIs that a session has subscribed to
+/// - URIs that a session has subscribed to
 ///   ([`max_subscription_bytes`](mcp_service::ServiceBuilder::max_subscription_bytes)), and requests that handlers send
 ///   to clients;
 /// - the caches of a token verifier: at most 1,024 responses of 8 KiB for an introspection endpoint, and the keys;
@@ -63,8 +63,8 @@ pub fn memory_limit(service: &Service, limits: &Limits, options: &DriverOptions,
         (limits.body_bytes, 2),
         (limits.sessions, SESSION),
         (limits.requests, REQUEST),
-        (tasks.max_shared_bytes, 2),
-        (tasks.max_shared_tasks, TASK),
+        (tasks.max_shared_bytes, 2 * 2),
+        (tasks.max_shared_tasks, 2 * TASK),
         (connections, CONNECTION),
         (messages, 10),
     ]

@@ -128,7 +128,7 @@ impl Host {
     /// Creates the session of one connection, with the subscriptions of an earlier one.
     #[must_use]
     pub fn session_with(&self, subscriptions: Subscriptions) -> ClientSession {
-        let tasks = TaskStore::new(self.0.tasks.clone(), self.0.random.clone());
+        let tasks = TaskStore::new(self.0.tasks.clone(), self.0.random.clone(), None);
         ClientSession::new(self.clone(), tasks, subscriptions)
     }
 }

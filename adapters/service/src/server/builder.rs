@@ -37,6 +37,7 @@ use super::{
 use crate::inbound::{
     builder_common::{Common, common_methods},
     request::RequestInfo,
+    session_tasks::SessionShares,
     shared_state::{FromState, State},
     task_policy::TaskPolicy,
 };
@@ -423,17 +424,19 @@ impl<S: Send + Sync + 'static> ServiceBuilder<S> {
         let key = self.state_key.or_else(|| self.common.random.bytes().ok());
         let name = self.common.info.name.clone();
         let shared_tasks = Arc::new(Tasks::new(self.tasks.clone(), self.common.random.clone(), self.task_store));
+        let tasks = Arc::new(self.tasks);
         static NEXT: AtomicU64 = AtomicU64::new(0);
         let service = Service(Arc::new(Inner {
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             shared_tasks,
+            session_shares: SessionShares::new(tasks.clone()),
             common: self.common,
             hash_seed,
             instructions: self.instructions,
             declared: self.declared,
             page_size: self.page_size,
             subscription_limits: self.subscription_limits,
-            tasks: Arc::new(self.tasks),
+            tasks,
             state_signer: StateSigner::new(name, key, self.state_lifetime),
             list_hints: self.list_hints,
             visible: self.visible,

@@ -10,7 +10,10 @@ use super::{
     tasks::store::Tasks, visibility::Predicate,
 };
 use crate::{
-    inbound::{builder_common::Common, session_registry::SessionRegistry, task_policy::TaskPolicy},
+    inbound::{
+        builder_common::Common, session_registry::SessionRegistry, session_tasks::SessionShares,
+        task_policy::TaskPolicy,
+    },
     util::random::Random,
 };
 
@@ -30,6 +33,8 @@ pub(crate) struct Inner {
     pub(super) tasks: Arc<TaskPolicy>,
     /// The tasks that belong to no connection (2026-07-28).
     pub(super) shared_tasks: Arc<Tasks>,
+    /// What the tasks of all sessions hold (2025-11-25).
+    pub(super) session_shares: Arc<SessionShares>,
     pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,
     pub(super) visible: Option<Predicate>,

@@ -68,7 +68,7 @@ impl Service {
     pub fn session(&self) -> ServerSession {
         ServerSession::new(
             self.clone(),
-            TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone()),
+            TaskStore::new(self.0.tasks.clone(), self.0.common.random.clone(), Some(self.0.session_shares.clone())),
             Subscriptions::of_servers(),
         )
     }

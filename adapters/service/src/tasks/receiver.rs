@@ -263,12 +263,13 @@ impl<E: Dispatch> SessionState<E> {
                 return Ok(Announcement::Busy);
             }
             let mut in_flight = None;
-            let task = self.tasks.create(now, task.ttl, params, (scopes, is_announced), |id| {
-                let begun = InFlight::of_task(id, meta);
-                let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
-                in_flight = Some(begun.clone());
-                begun
-            })?;
+            let task =
+                self.tasks.create(now, task.ttl, (params, || connection.holder()), (scopes, is_announced), |id| {
+                    let begun = InFlight::of_task(id, meta);
+                    let _ = begun.info.set(Box::new(E::info(conn, Some(key))));
+                    in_flight = Some(begun.clone());
+                    begun
+                })?;
             let id = task.task_id.clone();
             let refused = match conn.respond_task(key, &CreateTaskResult::new(task)) {
                 Ok(progress) => {

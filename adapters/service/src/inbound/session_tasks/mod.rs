@@ -5,6 +5,8 @@
 //! this module calls no method of the connection, and nothing that may call one: it checks scopes and wakes handlers
 //! after it has released the lock.
 
+mod shares;
+
 use std::{
     collections::BTreeMap,
     sync::{Arc, Mutex},
@@ -24,10 +26,14 @@ use super::{
     span::Span,
     task_policy::TaskPolicy,
 };
+pub(crate) use shares::SessionShares;
+
 use crate::{
-    driver_api::connection_handle::ConnectionHandle,
+    driver_api::{connection_handle::ConnectionHandle, holder::Holder},
     util::{lock::lock, paged_list::PagedList, random::Random, wall_clock::Clock},
 };
+
+use shares::{SessionUsage, TaskUsage};
 
 /// The tasks of one connection. Each connection has its own, so no peer sees the tasks of another one.
 pub(crate) struct TaskStore<X> {
@@ -42,8 +48,8 @@ struct Table<X> {
     tasks: PagedList<Mutex<Entry<X>>>,
     /// The tasks that requests wait for.
     awaiting: BTreeMap<ReplyKey, Arc<Mutex<Entry<X>>>>,
-    /// The bytes of all tasks.
-    bytes: usize,
+    /// The number and the bytes of all tasks.
+    usage: SessionUsage,
 }
 
 /// One task.
@@ -99,28 +105,31 @@ pub(crate) struct Effects<X> {
 }
 
 impl<X: RoleInFlight> TaskStore<X> {
-    pub(crate) fn new(policy: Arc<TaskPolicy>, random: Random) -> Self {
-        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new()) }
+    /// Creates the store of a session. Its tasks are counted in `shares`, too.
+    pub(crate) fn new(policy: Arc<TaskPolicy>, random: Random, shares: Option<Arc<SessionShares>>) -> Self {
+        Self { policy, random, clock: Clock::default(), tasks: Mutex::new(Table::new(shares)) }
     }
 
     /// Creates a working task, and requests about it need `scopes`. If it is not announced, no message about it is
     /// sent, except to a request that waits for its result.
     ///
-    /// Its params take `params` bytes until it is [discarded](Self::discard) or its job [finishes](Self::finish): the
+    /// The tasks of the session are charged to the `holder` of the first one. Its params take `params` bytes until it is [discarded](Self::discard) or its job [finishes](Self::finish): the
     /// job of a task that was cancelled or has expired keeps them.
     pub(crate) fn create(
         &self,
         now: Timestamp,
         ttl: Option<u64>,
-        params: usize,
+        (params, holder): (usize, impl FnOnce() -> Holder),
         (scopes, is_announced): (&[String], bool),
         in_flight: impl FnOnce(String) -> Arc<InFlight<X>>,
     ) -> RpcResult<Task> {
+        let id = self.random.name()?;
         let mut table = lock(&self.tasks);
-        if table.tasks.len() >= self.policy.max_tasks || !table.make_room(params, self.policy.max_bytes) {
+        table.usage.charge(holder);
+        let more = TaskUsage { tasks: 1, bytes: params };
+        if table.tasks.len() >= self.policy.max_tasks || !table.take(more, self.policy.max_bytes) {
             return Err(ErrorObject::internal("Too many tasks"));
         }
-        let id = self.random.name()?;
         let entry = Entry {
             in_flight: in_flight(id.clone()),
             id: id.clone(),
@@ -141,9 +150,9 @@ impl<X: RoleInFlight> TaskStore<X> {
         let task = self.show(&entry);
         if !table.tasks.insert(&id, Arc::new(Mutex::new(entry))) {
             // A source of randomness that repeats itself is none.
+            table.usage.release(more);
             return Err(ErrorObject::internal("No randomness available"));
         }
-        table.bytes += params;
         Ok(task)
     }
 
@@ -169,7 +178,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         for entry in expired {
             let mut entry = lock(&entry);
             table.tasks.remove(&entry.id);
-            table.bytes -= entry.weight;
+            table.usage.release(TaskUsage { tasks: 1, bytes: entry.weight });
             let error = ErrorObject::invalid_params("The task has expired");
             effects.answers.extend(table.answered(&mut entry, &Arc::new(Err(error))));
             if !entry.status.is_terminal() {
@@ -291,10 +300,10 @@ impl<X: RoleInFlight> TaskStore<X> {
         if lock(&entry).status.is_terminal() {
             return Effects::default();
         }
-        let has_room = table.make_room(weight, self.policy.max_bytes);
+        let has_room = table.take(TaskUsage { tasks: 0, bytes: weight }, self.policy.max_bytes);
         let mut entry = lock(&entry);
         let (outcome, fault) = if has_room {
-            table.reweigh(&mut entry, weight);
+            entry.weight = weight;
             (outcome, fault)
         } else {
             (Err(ErrorObject::internal("The results of tasks are larger than the limit")), None)
@@ -366,7 +375,7 @@ impl<X: RoleInFlight> TaskStore<X> {
 
     /// Removes all tasks and cancels their handlers, because the connection has ended.
     pub(crate) fn close(&self) {
-        let table = std::mem::replace(&mut *lock(&self.tasks), Table::new());
+        let table = std::mem::replace(&mut *lock(&self.tasks), Table::new(None));
         for entry in table.tasks.iter() {
             let (awaited_by, in_flight) = {
                 let mut entry = lock(entry);
@@ -419,8 +428,8 @@ impl<X: RoleInFlight> TaskStore<X> {
 }
 
 impl<X: RoleInFlight> Table<X> {
-    const fn new() -> Self {
-        Self { tasks: PagedList::new('k'), awaiting: BTreeMap::new(), bytes: 0 }
+    fn new(shares: Option<Arc<SessionShares>>) -> Self {
+        Self { tasks: PagedList::new('k'), awaiting: BTreeMap::new(), usage: SessionUsage::new(shares) }
     }
 
     fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
@@ -429,20 +438,43 @@ impl<X: RoleInFlight> Table<X> {
 
     fn remove(&mut self, id: &str) {
         if let Some(entry) = self.tasks.remove(id) {
-            self.bytes -= lock(&entry).weight;
+            self.usage.release(TaskUsage { tasks: 1, bytes: lock(&entry).weight });
         }
     }
 
     /// Counts the params of a task no more, whose job does not have them any more.
     fn release(&mut self, params: usize) {
-        // A store that was closed counts nothing.
-        self.bytes = self.bytes.saturating_sub(params);
+        self.usage.release(TaskUsage { tasks: 0, bytes: params });
+    }
+
+    /// Takes this much more, if the session with `most` bytes, all sessions and the client have room for it.
+    fn take(&mut self, more: TaskUsage, most: usize) -> bool {
+        self.make_room(more.bytes, most) && (self.usage.take(more) || self.take_from_fetched(more))
+    }
+
+    /// Takes this much more in place of all ended tasks whose results were fetched, if that makes room in the share of
+    /// the client and in that of all sessions.
+    fn take_from_fetched(&mut self, more: TaskUsage) -> bool {
+        let mut released = TaskUsage::default();
+        let mut fetched = Vec::new();
+        for entry in self.tasks.iter() {
+            let entry = lock(entry);
+            if entry.outcome.is_some() && entry.fetched {
+                released = TaskUsage { tasks: released.tasks + 1, bytes: released.bytes + entry.weight };
+                fetched.push(entry.id.clone());
+            }
+        }
+        if fetched.is_empty() || !self.usage.would_fit(more, released) {
+            return false;
+        }
+        fetched.iter().for_each(|id| self.remove(id));
+        self.usage.take(more)
     }
 
     /// Makes room for this many more bytes. Ended tasks whose results were fetched are removed, oldest first.
     fn make_room(&mut self, more: usize, most: usize) -> bool {
         let Some(most) = most.checked_sub(more) else { return false };
-        let mut bytes = self.bytes;
+        let mut bytes = self.usage.bytes();
         let mut evicted = Vec::new();
         for entry in self.tasks.iter() {
             if bytes <= most {
@@ -467,11 +499,6 @@ impl<X: RoleInFlight> Table<X> {
         let awaited_by = std::mem::take(&mut entry.awaited_by);
         awaited_by.keys().for_each(|key| drop(self.awaiting.remove(key)));
         awaited_by.into_iter().map(|(key, span)| (key, span, outcome.clone())).collect()
-    }
-
-    fn reweigh(&mut self, entry: &mut Entry<X>, weight: usize) {
-        self.bytes = self.bytes - entry.weight + weight;
-        entry.weight = weight;
     }
 }
 

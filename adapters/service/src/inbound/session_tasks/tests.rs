@@ -11,12 +11,14 @@ use super::*;
 use crate::server::in_flight::ServerInFlight;
 
 fn store(max_bytes: usize) -> TaskStore<ServerInFlight> {
-    TaskStore::new(Arc::new(TaskPolicy { max_bytes, ..TaskPolicy::default() }), Random::default())
+    TaskStore::new(Arc::new(TaskPolicy { max_bytes, ..TaskPolicy::default() }), Random::default(), None)
 }
 
 fn create(store: &TaskStore<ServerInFlight>, weight: usize) -> RpcResult<String> {
     let in_flight = |id| InFlight::of_task(id, None);
-    store.create(Timestamp::from_nanos(0), None, weight, (&[], true), in_flight).map(|task| task.task_id)
+    store
+        .create(Timestamp::from_nanos(0), None, (weight, || Holder::Unknown), (&[], true), in_flight)
+        .map(|task| task.task_id)
 }
 
 fn json(value: &Value) -> Json {
@@ -28,7 +30,9 @@ fn scopes_are_checked_outside_of_the_locks() {
     let store = store(100);
     let scopes = ["read".to_owned()];
     let in_flight = |id| InFlight::of_task(id, None);
-    let task = store.create(Timestamp::ZERO, None, 0, (&scopes, false), in_flight).expect("there is room");
+    let task = store
+        .create(Timestamp::ZERO, None, (0, || Holder::Unknown), (&scopes, false), in_flight)
+        .expect("there is room");
     let entry = store.entry(&task.task_id).expect("it is there");
     let free = std::cell::Cell::new(None);
     // The check may take the lock of the connection, under which progress takes these locks.
@@ -154,4 +158,95 @@ fn fetched_results_are_removed_oldest_first_if_needed() {
     assert_eq!(left(), [false, true, true]);
     create(&store, 1).expect("there is room");
     assert_eq!(left(), [false, false, true]);
+}
+
+/// Returns the stores of sessions of one service.
+fn sessions<const N: usize>(policy: TaskPolicy) -> (Arc<SessionShares>, [TaskStore<ServerInFlight>; N]) {
+    let policy = Arc::new(policy);
+    let shares = SessionShares::new(policy.clone());
+    let store = || TaskStore::new(policy.clone(), Random::default(), Some(shares.clone()));
+    (shares.clone(), std::array::from_fn(|_| store()))
+}
+
+fn create_for(store: &TaskStore<ServerInFlight>, holder: &Holder, weight: usize) -> RpcResult<String> {
+    let in_flight = |id| InFlight::of_task(id, None);
+    let params = (weight, || holder.clone());
+    store.create(Timestamp::ZERO, Some(1000), params, (&[], true), in_flight).map(|task| task.task_id)
+}
+
+fn holder(name: &str) -> Holder {
+    Holder::Principal(name.into())
+}
+
+fn usage(tasks: usize, bytes: usize) -> TaskUsage {
+    TaskUsage { tasks, bytes }
+}
+
+#[test]
+fn sessions_of_one_client_share_their_limits() {
+    let limits = TaskPolicy {
+        max_shared_tasks: 100,
+        max_shared_bytes: 1000,
+        max_tasks_per_principal: 4,
+        max_bytes_per_principal: 300,
+        ..TaskPolicy::default()
+    };
+    let (shares, [first, second, third, other]) = sessions(limits);
+    let [stranger, friend] = ["stranger", "friend"].map(holder);
+    create_for(&first, &stranger, 100).expect("there is room");
+    let large = create_for(&second, &stranger, 200).expect("there is room");
+    create_for(&third, &stranger, 1).expect_err("the bytes of one client");
+    create_for(&third, &stranger, 0).expect("there is room for a small one");
+    create_for(&third, &stranger, 0).expect("there is room for a small one");
+    create_for(&first, &stranger, 0).expect_err("the tasks of one client");
+    create_for(&other, &friend, 300).expect("there is room for another client");
+    assert_eq!((shares.usage(), shares.holders()), (usage(5, 600), 2));
+    // A result takes the room of the params, if it fits.
+    let result = Ok(json(&json!("x".repeat(250))));
+    second.finish(Timestamp::ZERO, (&large, 200), result, None);
+    let kept = second.get(&large).expect("it is there");
+    assert_eq!((kept.status, shares.usage()), (TaskStatus::Failed, usage(5, 400)));
+    // Tasks that expire, are discarded or end with their session leave room.
+    first.expire(Timestamp::from_nanos(2_000_000_000));
+    assert_eq!(shares.usage().tasks, 4);
+    drop(second);
+    third.close();
+    assert_eq!(shares.usage(), usage(1, 400));
+    drop(first);
+    assert_eq!((shares.usage(), shares.holders()), (usage(1, 300), 1));
+    drop(other);
+    assert_eq!((shares.usage(), shares.holders()), (usage(0, 0), 0));
+}
+
+#[test]
+fn one_client_leaves_room_for_others() {
+    let limits = TaskPolicy {
+        max_shared_bytes: 800,
+        max_bytes: 10_000,
+        max_bytes_per_principal: 10_000,
+        ..TaskPolicy::default()
+    };
+    let (shares, [first, other, last]) = sessions(limits);
+    create_for(&first, &holder("stranger"), 701).expect_err("more than seven times of what is left");
+    create_for(&first, &holder("stranger"), 700).expect("seven times of what is left");
+    create_for(&other, &holder("friend"), 80).expect("there is room");
+    // Clients that cannot be told apart have no share.
+    create_for(&last, &Holder::Unknown, 21).expect_err("there is no room");
+    create_for(&last, &Holder::Unknown, 20).expect("all of it");
+    assert_eq!(shares.usage(), usage(3, 800));
+}
+
+#[test]
+fn fetched_tasks_make_room_in_the_share_of_a_client() {
+    let (shares, [first, second]) = sessions(TaskPolicy { max_tasks_per_principal: 2, ..TaskPolicy::default() });
+    let stranger = holder("stranger");
+    let id = create_for(&first, &stranger, 0).expect("there is room");
+    create_for(&second, &stranger, 0).expect("there is room");
+    first.finish(Timestamp::ZERO, (&id, 0), Ok(json(&json!("x"))), None);
+    create_for(&first, &stranger, 0).expect_err("its result was not fetched");
+    lock(&first.entry(&id).expect("it is there")).fetched = true;
+    create_for(&second, &stranger, 0).expect_err("it is in another session");
+    create_for(&first, &stranger, 0).expect("it takes its place");
+    first.get(&id).expect_err("it was removed");
+    assert_eq!(shares.usage(), usage(2, 0));
 }

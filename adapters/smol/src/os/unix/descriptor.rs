@@ -5,19 +5,19 @@ use std::{
     io::{self, ErrorKind},
     os::fd::OwnedFd,
     sync::Arc,
-    task::{Context, Poll, Waker, ready},
+    task::{Context, Poll, ready},
 };
 
 use async_io::Async;
 use mcp_driver::{
-    ByteReader, ByteWriter,
+    ByteReader, ByteWriter, first_poll_waker,
     os::descriptor::{Reader, Writer},
 };
 use rustix::event::PollFlags;
 
 use super::connection_thread::wait_for;
 
-/// A descriptor that other processes may share, so it is not made non-blocking.
+/// A descriptor that is not made non-blocking, since other processes may share it.
 struct Descriptor {
     fd: Arc<OwnedFd>,
     /// Whether it is always ready, as a file is.
@@ -34,8 +34,8 @@ impl Descriptor {
 
     /// Waits until the descriptor is ready for another try.
     fn poll_ready(&mut self, cx: &mut Context<'_>, flags: PollFlags) -> Poll<io::Result<()>> {
-        // A poll without a waker is repeated with one.
-        if cx.waker().will_wake(Waker::noop()) || !self.is_always_ready && wait_for(&self.fd, flags) {
+        // The first poll is repeated with another waker.
+        if cx.waker().will_wake(first_poll_waker()) || !self.is_always_ready && wait_for(&self.fd, flags) {
             return Poll::Pending;
         }
         if self.watch.is_none() && !self.is_always_ready {
@@ -70,6 +70,9 @@ impl ByteReader for Input {
             match self.reader.try_read(&self.descriptor.fd, buffer) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     ready!(self.descriptor.poll_ready(cx, PollFlags::IN))?;
+                    if self.descriptor.is_always_ready {
+                        self.reader = Reader::new(false);
+                    }
                 }
                 read => return Poll::Ready(read),
             }
@@ -96,9 +99,26 @@ impl ByteWriter for Output {
             match self.writer.try_write(&self.descriptor.fd, bytes) {
                 Err(error) if error.kind() == ErrorKind::WouldBlock => {
                     ready!(self.descriptor.poll_ready(cx, PollFlags::OUT))?;
+                    if self.descriptor.is_always_ready {
+                        self.writer = Writer::new(false);
+                    }
                 }
                 written => return Poll::Ready(written),
             }
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_first_poll_registers_no_descriptor() {
+        let (reader, _writer) = io::pipe().expect("there are descriptors");
+        let mut input = Input::new(reader.into()).expect("a pipe");
+        let mut read = |waker| input.poll_read(&mut Context::from_waker(waker), &mut [0]).is_pending();
+        assert!(read(first_poll_waker()));
+        assert!(input.descriptor.watch.is_none());
     }
 }
