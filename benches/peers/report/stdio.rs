@@ -154,7 +154,8 @@ fn read(output: &mut ChildStdout, answers: &mut Vec<u8>, mut lines: usize) -> io
     Ok(())
 }
 
-/// Starts a server and ends it. Returns the time of the start, in milliseconds, and the memory that is resident after it.
+/// Starts a server and ends it. Returns the time of the start, in milliseconds, and the memory that is resident after
+/// it.
 fn start(command: &mut Command) -> io::Result<(f64, f64)> {
     let begin = Instant::now();
     let server = Server::start(command)?;

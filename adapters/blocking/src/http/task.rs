@@ -78,8 +78,8 @@ thread_local! {
 }
 
 /// Queues the first task that a function on this thread has woken, without a notification of another thread: usually
-/// the function ends before that thread would have woken up. Returns `false` if no such function runs on this thread, if
-/// it has woken another task before, or if another thread has taken its connection over.
+/// the function ends before that thread would have woken up. Returns `false` if no such function runs on this thread,
+/// if it has woken another task before, or if another thread has taken its connection over.
 fn keep_woken(task: &Arc<Task>) -> bool {
     FUNCTION.with_borrow_mut(|function| {
         let Some(function) = function.as_mut().filter(|function| function.woken.is_none()) else { return false };

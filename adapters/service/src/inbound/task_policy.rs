@@ -14,9 +14,9 @@ pub struct TaskPolicy {
     /// ended ones. Tasks whose results were fetched are removed for others, oldest first. Beyond that a new task is
     /// refused, and a task without room for its result fails. Default 16 MiB.
     ///
-    /// The tasks of all sessions of a service together have the following four limits, too, apart from the tasks without
-    /// a session. There, one client gets at most seven times of what is left for others, and no task of another session
-    /// is removed.
+    /// The following four limits also hold for the tasks of all sessions of a service together, apart from the tasks
+    /// without a session. One client gets at most seven times of what is left for others there, and no task of another
+    /// session is removed.
     pub max_bytes: usize,
     /// The maximum number of tasks without a session, finished ones included. At this number, and at each of the
     /// following three limits, a finished task is removed for a new one or for a result: first those whose client has

@@ -33,7 +33,7 @@ pub(crate) struct Inner {
     pub(super) tasks: Arc<TaskPolicy>,
     /// The tasks that belong to no connection (2026-07-28).
     pub(super) shared_tasks: Arc<Tasks>,
-    /// What the tasks of all sessions hold (2025-11-25).
+    /// The shares of the tasks of all sessions (2025-11-25).
     pub(super) session_shares: Arc<SessionShares>,
     pub(super) state_signer: StateSigner,
     pub(super) list_hints: CacheHints,

@@ -111,7 +111,8 @@ impl SessionShares {
     }
 }
 
-/// What the tasks of one session hold, also of what all sessions hold together. Dropping it releases that.
+/// The number and the size of the tasks of one session, which all sessions hold together, too. Dropping it releases
+/// them.
 #[derive(Debug, Default)]
 pub(crate) struct SessionUsage {
     held: TaskUsage,
