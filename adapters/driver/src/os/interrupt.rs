@@ -22,6 +22,9 @@ use super::{
 };
 use crate::sync::lock;
 
+/// How long a wait that cannot be woken takes at most before it looks for a cancellation.
+const STEP: Duration = Duration::from_millis(100);
+
 /// Returns whether `fd` is ready now.
 pub(super) fn is_ready(fd: impl AsFd, events: PollFlags) -> Result<bool, Errno> {
     const NO_TIME: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
@@ -91,7 +94,7 @@ impl Interrupt {
     /// Blocks until `fd` is ready. Returns `false` if it is not ready and the wait was cancelled.
     ///
     /// # Errors
-    /// If the system fails, or has no descriptors left.
+    /// If the system fails. A lack of descriptors is no error.
     pub fn wait(&self, fd: impl AsFd, events: PollFlags) -> io::Result<bool> {
         self.wait_for(fd, events, None)
     }
@@ -99,10 +102,11 @@ impl Interrupt {
     /// Does what [`wait`](Self::wait) does, but no longer than `timeout`, if there is one.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait), and [`TimedOut`](ErrorKind::TimedOut).
+    /// If the system fails, and [`TimedOut`](ErrorKind::TimedOut).
     pub fn wait_for(&self, fd: impl AsFd, events: PollFlags, timeout: Option<Duration>) -> io::Result<bool> {
         let until = timeout.map(|timeout| Instant::now() + timeout);
-        let mut fds = [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN)];
+        let Ok(released) = self.released() else { return self.wait_in_steps(fd, events, until) };
+        let mut fds = [PollFd::new(&fd, events), PollFd::new(released, PollFlags::IN)];
         loop {
             let left = until.map(|until| until.saturating_duration_since(Instant::now()));
             match poll(&mut fds, left.and_then(|left| Timespec::try_from(left).ok()).as_ref()) {
@@ -114,11 +118,28 @@ impl Interrupt {
         }
     }
 
+    /// Waits while the system has no descriptors for the end that becomes readable. A cancellation is noticed after a
+    /// step.
+    fn wait_in_steps(&self, fd: impl AsFd, events: PollFlags, until: Option<Instant>) -> io::Result<bool> {
+        loop {
+            let left = until.map_or(STEP, |until| until.saturating_duration_since(Instant::now()).min(STEP));
+            match poll(&mut [PollFd::new(&fd, events)], Timespec::try_from(left).ok().as_ref()) {
+                Ok(0) if left.is_zero() => return Err(ErrorKind::TimedOut.into()),
+                Ok(0) | Err(Errno::INTR) => {}
+                Ok(_) => return Ok(!self.is_stopped()),
+                Err(error) => return Err(error.into()),
+            }
+            if lock(&self.gate).released {
+                return Ok(false);
+            }
+        }
+    }
+
     /// Blocks as [`wait`](Self::wait) does, and returns `None` if the wait was neither cancelled nor `fd` is ready, but
     /// `wake` is. Also returns whether `wake` is ready.
     ///
     /// # Errors
-    /// As [`wait`](Self::wait).
+    /// If the system fails, or has no descriptors left.
     pub fn wait_unless(&self, fd: impl AsFd, events: PollFlags, wake: &WakeReader) -> io::Result<(Option<bool>, bool)> {
         let mut fds =
             [PollFd::new(&fd, events), PollFd::new(self.released()?, PollFlags::IN), PollFd::new(wake, PollFlags::IN)];
@@ -173,6 +194,28 @@ mod tests {
         assert!(lock(&errors).is_empty(), "the others are no reason to end");
         assert_eq!(interrupt.accept(&listener, accept).expect("it listens"), Some(1));
         drop(client);
+    }
+
+    #[test]
+    fn waits_in_steps_end_as_others_do() {
+        let listener = std::net::TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let address = listener.local_addr().expect("an address");
+        let mut here = std::net::TcpStream::connect(address).expect("it listens");
+        let (there, _) = listener.accept().expect("a client");
+        let interrupt = Interrupt::new();
+        let wait = |until| interrupt.wait_in_steps(&there, PollFlags::IN, until);
+        let now = Instant::now();
+        assert_eq!(wait(Some(now)).expect_err("nothing is there").kind(), ErrorKind::TimedOut);
+        assert_eq!(wait(Some(now + 2 * STEP)).expect_err("nothing is there").kind(), ErrorKind::TimedOut);
+        assert!(now.elapsed() >= 2 * STEP);
+        std::io::Write::write_all(&mut here, b"x").expect("it is open");
+        assert!(wait(None).expect("it waits"));
+        std::io::Read::read_exact(&mut &there, &mut [0]).expect("it is there");
+        thread::scope(|scope| {
+            let waiting = scope.spawn(|| wait(None));
+            interrupt.release();
+            assert!(!waiting.join().expect("no panic").expect("it waits"));
+        });
     }
 
     #[test]
