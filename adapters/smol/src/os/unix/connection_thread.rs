@@ -145,37 +145,36 @@ mod tests {
 
     #[test]
     fn input_and_wakers_wake_the_connection() {
-        const COUNT: usize = 20_000;
+        const ROUNDS: usize = 20_000;
         let (reader, mut writer) = io::pipe().expect("there are descriptors");
         let mut input = Input::new(reader.into()).expect("a pipe");
         let (wakes, waker) = (Arc::new(AtomicUsize::new(0)), Arc::new(Mutex::new(None::<Waker>)));
-        let (ended, end) = mpsc::channel();
-        let (seen, kept) = (wakes.clone(), waker.clone());
-        let mut read = 0;
+        let (send, seen) = mpsc::channel();
+        let (sent, kept) = (wakes.clone(), waker.clone());
+        let (mut read, mut last) = (0, 0);
         let connection = poll_fn(move |cx| {
             *lock(&kept) = Some(cx.waker().clone());
             while let Poll::Ready(len) = input.poll_read(cx, &mut [0; 8]) {
                 read += len.expect("it is open");
             }
-            if read < COUNT || seen.load(Ordering::SeqCst) < COUNT {
-                return Poll::Pending;
+            let now = read + sent.load(Ordering::SeqCst);
+            if now > last {
+                last = now;
+                send.send(now).expect("the test waits");
             }
-            ended.send(()).expect("the test waits");
-            Poll::Ready(())
+            if now < ROUNDS { Poll::Pending } else { Poll::Ready(()) }
         });
         spawn(connection).expect("there is a thread");
-        let waking = thread::spawn(move || {
-            for _ in 0..COUNT {
+        for round in 1..=ROUNDS {
+            if round % 2 == 0 {
+                writer.write_all(b"x").expect("it is read");
+            } else {
                 wakes.fetch_add(1, Ordering::SeqCst);
                 let waker = lock(&waker).clone();
                 waker.into_iter().for_each(Waker::wake);
             }
-        });
-        for _ in 0..COUNT {
-            writer.write_all(b"x").expect("it is read");
+            assert_eq!(seen.recv_timeout(LONG), Ok(round), "no wake-up is lost");
         }
-        assert!(end.recv_timeout(LONG).is_ok(), "no wake-up is lost");
-        waking.join().expect("no panic");
     }
 
     #[test]
