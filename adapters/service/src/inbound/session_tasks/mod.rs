@@ -113,8 +113,8 @@ impl<X: RoleInFlight> TaskStore<X> {
     /// Creates a working task, and requests about it need `scopes`. If it is not announced, no message about it is
     /// sent, except to a request that waits for its result.
     ///
-    /// The tasks of the session are charged to the `holder` of the first one. Its params take `params` bytes until it is
-    /// [discarded](Self::discard) or its job [finishes](Self::finish): the job of a task that was cancelled or has
+    /// The tasks of the session are charged to the `holder` of the first one. Its params take `params` bytes until it
+    /// is [discarded](Self::discard) or its job [finishes](Self::finish): the job of a task that was cancelled or has
     /// expired keeps them.
     pub(crate) fn create(
         &self,
