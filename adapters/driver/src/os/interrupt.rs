@@ -208,9 +208,9 @@ mod tests {
         assert_eq!(wait(Some(now)).expect_err("nothing is there").kind(), ErrorKind::TimedOut);
         assert_eq!(wait(Some(now + 2 * STEP)).expect_err("nothing is there").kind(), ErrorKind::TimedOut);
         assert!(now.elapsed() >= 2 * STEP);
-        std::io::Write::write_all(&mut here, b"x").expect("it is open");
+        io::Write::write_all(&mut here, b"x").expect("it is open");
         assert!(wait(None).expect("it waits"));
-        std::io::Read::read_exact(&mut &there, &mut [0]).expect("it is there");
+        io::Read::read_exact(&mut &there, &mut [0]).expect("it is there");
         thread::scope(|scope| {
             let waiting = scope.spawn(|| wait(None));
             interrupt.release();
