@@ -10,18 +10,21 @@ mod proxy;
 use std::{error::Error, thread};
 
 use mcp_blocking::{ConfiguredServer, http::Listener, shutdown_on_signals};
-use mcp_service::block_on;
+use mcp_service::{block_on, proxy::Backend};
 use proxy::{Proxy, ready, report};
 
 fn main() -> Result<(), Box<dyn Error>> {
     // Ctrl-C must not leave child processes running.
     shutdown_on_signals()?;
     let Proxy { service, backends, http } = Proxy::from_args()?;
-    let mut all = Vec::new();
+    let (mut all, mut running) = (Vec::new(), Vec::new());
     for (backend, server) in backends {
         let server = ConfiguredServer::new(&server, backend.host())?;
         all.push(backend.clone());
-        thread::spawn(move || report(&backend, block_on(backend.run(async || server.client()))));
+        running.push(thread::spawn(move || {
+            report(&backend, block_on(backend.run(async || server.client())));
+            server.close();
+        }));
     }
     block_on(ready(&all));
     match http {
@@ -31,6 +34,11 @@ fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("at http://{}/mcp", listener.local_addr());
             listener.serve(&service)?;
         }
+    }
+    // The end of their input need not end the programs behind.
+    all.iter().for_each(Backend::remove);
+    for thread in running {
+        let _ = thread.join();
     }
     Ok(())
 }

@@ -71,4 +71,15 @@ impl ConfiguredServer {
         let sleep = |time| async move { thread::sleep(time) };
         block_on(self.clients.client(connect, sleep))
     }
+
+    /// Closes the connection if there is one, and blocks until the program of the server has ended. A later call of
+    /// [`client`](Self::client) counts as one after the server has ended.
+    ///
+    /// A program that ends without it, such as a proxy at the end of its input, may leave a server behind that does not
+    /// end by itself.
+    pub fn close(&self) {
+        if let Some(client) = self.clients.last() {
+            client.close();
+        }
+    }
 }

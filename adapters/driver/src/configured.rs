@@ -109,6 +109,20 @@ impl<R> ConfiguredServer<R> {
         self
     }
 
+    /// Closes the connection if there is one, and waits until the program of the server has ended. A later call of
+    /// `client` counts as one after the server has ended.
+    ///
+    /// A program that ends without it, such as a proxy at the end of its input, may leave a server behind that does not
+    /// end by itself.
+    pub async fn close(&self)
+    where
+        R: StreamRuntime,
+    {
+        if let Some(client) = self.clients.last() {
+            client.close().await;
+        }
+    }
+
     /// Returns the last client if its connection is open, otherwise a new one.
     async fn connected<F>(&self, connect: impl Fn() -> F) -> Result<Client<R>, Error>
     where

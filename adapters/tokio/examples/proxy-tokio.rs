@@ -9,6 +9,7 @@ mod proxy;
 
 use std::error::Error;
 
+use mcp_service::proxy::Backend;
 use mcp_tokio::{ConfiguredServer, http::Listener, shutdown_on_signals};
 use proxy::{Proxy, ready, report};
 
@@ -17,11 +18,14 @@ async fn main() -> Result<(), Box<dyn Error>> {
     // Ctrl-C must not leave child processes running.
     shutdown_on_signals()?;
     let Proxy { service, backends, http } = Proxy::from_args()?;
-    let mut all = Vec::new();
+    let (mut all, mut running) = (Vec::new(), Vec::new());
     for (backend, server) in backends {
         let server = ConfiguredServer::new(&server, backend.host())?;
         all.push(backend.clone());
-        tokio::spawn(async move { report(&backend, backend.run(|| server.client()).await) });
+        running.push(tokio::spawn(async move {
+            report(&backend, backend.run(|| server.client()).await);
+            server.close().await;
+        }));
     }
     ready(&all).await;
     match http {
@@ -31,6 +35,11 @@ async fn main() -> Result<(), Box<dyn Error>> {
             eprintln!("at http://{}/mcp", listener.local_addr());
             listener.serve(&service).await?;
         }
+    }
+    // The end of their input need not end the programs behind.
+    all.iter().for_each(Backend::remove);
+    for task in running {
+        task.await?;
     }
     Ok(())
 }

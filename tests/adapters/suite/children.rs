@@ -72,6 +72,8 @@ scenarios![
     ctrl_c_leaves_no_orphan,
     // A59
     a_killed_client_leaves_no_orphan_process,
+    // A59
+    a_child_ends_its_own_children_before_it_is_killed,
 ];
 
 fn child_exiting_on_discover_is_restarted_once<A: Adapter>() {
@@ -355,6 +357,25 @@ fn spawn_errors_name_the_cause<A: Adapter>() {
     assert!(matches!(&error, Error::Handshake(ending) if ending.reason == CloseReason::HandshakeTimeout), "{error}");
     assert!(error.to_string().contains("SIGTERM"), "{error}");
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
+}
+
+fn a_child_ends_its_own_children_before_it_is_killed<A: Adapter>() {
+    let group = note::<A>("chain");
+    // With the default periods, a process takes four seconds for a child that ignores all but SIGKILL. It has three.
+    let script = format!("trap '' TERM; echo $$ >{}; \"$@\"; exec sleep 1000", group.display());
+    let proxy = command::<A>("proxy").args(["sh", "-c", &script, "sh"]).arg(program());
+    let proxy = proxy.args([FLAG, A::NAME, "server"]).shutdown_timeouts(Duration::ZERO, Duration::from_secs(3));
+    let client = A::spawn(proxy, &host()).expect("it is a server");
+    let shell = read_note(&group);
+    assert!(is_alive(&shell));
+    let exit = client.close().exit.expect("it was a child");
+    let is_left = is_alive(&shell);
+    if is_left {
+        kill_process(Pid::from_raw(shell.parse().expect("a number")).expect("not 0"), Signal::KILL)
+            .expect("it is there");
+    }
+    assert!(!is_left, "its child is left after {exit}");
+    assert_eq!(exit.status.and_then(|status| status.code()), Some(143), "{exit}");
 }
 
 fn ctrl_c_leaves_no_orphan<A: Adapter>() {

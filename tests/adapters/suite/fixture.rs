@@ -32,6 +32,7 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
         "usage" => usage(),
         "exits_unless_initialized" => exits_unless_initialized(args),
         "client" => client::<A>(args),
+        "proxy" => proxy::<A>(args),
         "dropped" => run_to_end(load::dropped::<A>),
         "crowd" => run_to_end(load::crowd::<A>),
         "leftovers" => run_to_end(load::leftovers::<A>),
@@ -201,6 +202,16 @@ fn exits_unless_initialized(args: &[String]) -> ExitCode {
 fn usage() -> ExitCode {
     eprintln!("usage: fixture FILE");
     ExitCode::from(2)
+}
+
+/// A server that starts the server of its command line, and does not end at the end of its input.
+fn proxy<A: Adapter>(args: &[String]) -> ExitCode {
+    let [program, args @ ..] = args else { panic!("a program") };
+    A::shutdown_on_signals().expect("signals can be had");
+    let client = A::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    serve::<A>(&[]);
+    client.wait();
+    ExitCode::SUCCESS
 }
 
 /// A client that starts the server of its command line, prints that it is connected, and waits.

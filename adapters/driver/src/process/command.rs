@@ -31,7 +31,8 @@ pub struct Command {
     env: Vec<(OsString, Option<OsString>)>,
     dir: Option<PathBuf>,
     stderr: Stderr,
-    shutdown_timeouts: ShutdownTimeouts,
+    /// The grace periods, unless they are the default ones.
+    shutdown_timeouts: Option<ShutdownTimeouts>,
 }
 
 /// The variables of this process that the program inherits.
@@ -60,6 +61,17 @@ pub(crate) struct ShutdownTimeouts {
     pub(crate) after_sigterm: Duration,
 }
 
+impl ShutdownTimeouts {
+    /// The default ones.
+    pub(crate) const DEFAULT: Self = Self { after_eof: Duration::from_secs(2), after_sigterm: Duration::from_secs(2) };
+
+    /// The default ones in a process that ends because of a signal. Together they are shorter than the period that its
+    /// own parent waits after SIGTERM, which is two seconds where the parent is such a client. After that the process
+    /// is killed, and could not end its children any more.
+    pub(crate) const OF_ENDING_PROCESS: Self =
+        Self { after_eof: Duration::from_secs(1), after_sigterm: Duration::from_millis(500) };
+}
+
 impl Command {
     /// Creates a command for a program, by its path or by its name in `PATH`.
     ///
@@ -73,10 +85,7 @@ impl Command {
             env: Vec::new(),
             dir: None,
             stderr: Stderr::Keep(None),
-            shutdown_timeouts: ShutdownTimeouts {
-                after_eof: Duration::from_secs(2),
-                after_sigterm: Duration::from_secs(2),
-            },
+            shutdown_timeouts: None,
         }
     }
 
@@ -158,11 +167,15 @@ impl Command {
 
     /// Sets the grace periods of a shutdown. When the first has passed after its standard input was closed, the
     /// program, if it still runs, and its descendants get SIGTERM. Descendants that outlive the program get it at once.
-    /// When the second period has passed after that, those that still run get SIGKILL. Default two seconds each.
-    /// Windows has no SIGTERM: there they are ended after the first period.
+    /// When the second period has passed after that, those that still run get SIGKILL. Windows has no SIGTERM: there
+    /// they are ended after the first period.
+    ///
+    /// Default two seconds each. When a signal has ended this process (`shutdown_on_signals`), the default is one second
+    /// and half a second, also for a shutdown that has begun before: the parent of this process may wait only two
+    /// seconds until it kills this process, which then leaves its children behind.
     #[must_use]
     pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
-        self.shutdown_timeouts = ShutdownTimeouts { after_eof, after_sigterm };
+        self.shutdown_timeouts = Some(ShutdownTimeouts { after_eof, after_sigterm });
         self
     }
 
@@ -224,7 +237,7 @@ impl Command {
         }
     }
 
-    pub(crate) const fn get_shutdown_timeouts(&self) -> ShutdownTimeouts {
+    pub(crate) const fn get_shutdown_timeouts(&self) -> Option<ShutdownTimeouts> {
         self.shutdown_timeouts
     }
 }

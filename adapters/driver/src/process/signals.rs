@@ -71,6 +71,9 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
+/// Children with the default grace periods of [`Command`](crate::Command::shutdown_timeouts) are ended within 1.5
+/// seconds, so that a client whose child this process is does not kill it before.
+///
 /// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
 /// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
 ///

@@ -23,6 +23,9 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// that.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
 
+/// The longest wait of a sequence with the default grace periods. They become shorter when a signal ends this process.
+const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
 /// How many bytes of one line of standard error are kept.
 const MAX_STDERR_LINE: usize = 8 * 1024;
 
@@ -63,7 +66,7 @@ impl fmt::Display for Exit {
 #[derive(Debug)]
 pub struct ChildState {
     status: Watched<Status>,
-    shutdown_timeouts: ShutdownTimeouts,
+    shutdown_timeouts: Option<ShutdownTimeouts>,
 }
 
 #[derive(Debug, Default)]
@@ -143,14 +146,22 @@ impl ChildState {
     /// Returns the steps that end the process and its group.
     #[must_use]
     pub fn shutdown_sequence(&self, now: Instant) -> ShutdownSequence {
-        let ShutdownTimeouts { after_eof, after_sigterm } = self.shutdown_timeouts;
         ShutdownSequence {
-            after_sigterm,
+            timeouts: self.shutdown_timeouts,
             step: Step::StdinClosed,
-            until: now + after_eof,
+            since: now,
             poll_interval: POLL_INTERVALS[0],
         }
     }
+}
+
+/// Returns whether this process is about to end because of a signal.
+fn is_ending() -> bool {
+    #[cfg(feature = "signals")]
+    let is_ending = crate::process::signals::is_ending();
+    #[cfg(not(feature = "signals"))]
+    let is_ending = false;
+    is_ending
 }
 
 /// The steps that end a process and its group after its standard input was closed. Processes that do not end get
@@ -159,9 +170,11 @@ impl ChildState {
 /// It does no I/O: a driver carries out each step and then calls `next` again.
 #[derive(Debug)]
 pub struct ShutdownSequence {
-    after_sigterm: Duration,
+    /// The grace periods, unless they are the default ones.
+    timeouts: Option<ShutdownTimeouts>,
     step: Step,
-    until: Instant,
+    /// The time at which the step began.
+    since: Instant,
     poll_interval: Duration,
 }
 
@@ -191,16 +204,21 @@ pub enum ShutdownStep {
 impl ShutdownSequence {
     /// Returns the next step, given whether the process has ended and whether its group still has members.
     pub fn next(&mut self, now: Instant, has_ended: bool, has_members: bool) -> ShutdownStep {
-        let left = self.until.saturating_duration_since(now);
+        self.next_if(is_ending(), now, has_ended, has_members)
+    }
+
+    /// Returns the next step, given whether this process is about to end because of a signal.
+    fn next_if(&mut self, is_ending: bool, now: Instant, has_ended: bool, has_members: bool) -> ShutdownStep {
+        let left = (self.since + self.timeout(is_ending)).saturating_duration_since(now);
         match self.step {
             _ if has_ended && !has_members => ShutdownStep::Done,
             Step::StdinClosed if has_ended || left.is_zero() => {
                 // Processes that outlive the child have no server to work for, so they get SIGTERM at once.
-                (self.step, self.until) = (Step::Terminated, now + self.after_sigterm);
+                (self.step, self.since) = (Step::Terminated, now);
                 ShutdownStep::Terminate
             }
             Step::Terminated if left.is_zero() => {
-                (self.step, self.until, self.poll_interval) = (Step::Killed, now + KILL_TIMEOUT, POLL_INTERVALS[0]);
+                (self.step, self.since, self.poll_interval) = (Step::Killed, now, POLL_INTERVALS[0]);
                 ShutdownStep::Kill
             }
             Step::Killed if left.is_zero() => ShutdownStep::Done,
@@ -209,7 +227,19 @@ impl ShutdownSequence {
                 self.poll_interval = (2 * poll_interval).min(POLL_INTERVALS[1]);
                 ShutdownStep::Wait(poll_interval.min(left))
             }
+            _ if self.timeouts.is_none() && !is_ending => ShutdownStep::Wait(left.min(SIGNAL_INTERVAL)),
             _ => ShutdownStep::Wait(left),
+        }
+    }
+
+    /// Returns how long the step lasts at most.
+    fn timeout(&self, is_ending: bool) -> Duration {
+        let default = if is_ending { ShutdownTimeouts::OF_ENDING_PROCESS } else { ShutdownTimeouts::DEFAULT };
+        let ShutdownTimeouts { after_eof, after_sigterm } = self.timeouts.unwrap_or(default);
+        match self.step {
+            Step::StdinClosed => after_eof,
+            Step::Terminated => after_sigterm,
+            Step::Killed => KILL_TIMEOUT,
         }
     }
 }
@@ -330,6 +360,32 @@ mod tests {
         assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Kill);
         assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, true), ShutdownStep::Wait(POLL_INTERVALS[0]));
         assert_eq!(shutdown_sequence.next(now + 4 * SECOND, true, false), ShutdownStep::Done);
+    }
+
+    #[test]
+    fn default_timeouts_are_shorter_in_a_process_that_ends() {
+        let begin = Instant::now();
+        let sequence = |timeouts: Option<[Duration; 2]>| {
+            let command = Command::new("x");
+            let command = match timeouts {
+                Some([after_eof, after_sigterm]) => command.shutdown_timeouts(after_eof, after_sigterm),
+                None => command,
+            };
+            ChildState::new(&command).shutdown_sequence(begin)
+        };
+        let at = |ms| begin + Duration::from_millis(ms);
+        let (mut default, mut own) = (sequence(None), sequence(Some([2 * SECOND; 2])));
+        for (is_ending, ms, of_default, of_own) in [
+            (false, 500, ShutdownStep::Wait(SIGNAL_INTERVAL), ShutdownStep::Wait(Duration::from_millis(1_500))),
+            (false, 1_999, ShutdownStep::Wait(Duration::from_millis(1)), ShutdownStep::Wait(Duration::from_millis(1))),
+            // A signal arrives.
+            (true, 1_999, ShutdownStep::Terminate, ShutdownStep::Wait(Duration::from_millis(1))),
+            (true, 2_000, ShutdownStep::Wait(Duration::from_millis(499)), ShutdownStep::Terminate),
+            (true, 2_499, ShutdownStep::Kill, ShutdownStep::Wait(Duration::from_millis(1_501))),
+        ] {
+            assert_eq!(default.next_if(is_ending, at(ms), false, true), of_default, "{is_ending}, {ms}");
+            assert_eq!(own.next_if(is_ending, at(ms), false, true), of_own, "{is_ending}, {ms}");
+        }
     }
 
     // req: STDIO-009
