@@ -179,12 +179,16 @@ impl Session {
         }
         self.admitting = true;
         while let Some((id, first)) = self.queue.first() {
-            // A connection that is closing refuses each request itself.
-            let is_closing = self.conn.phase() >= Phase::Draining;
-            if !is_closing && !self.has_room_for(first) {
+            // A connection that is closing refuses each request itself, until it is closed.
+            let phase = self.conn.phase();
+            if phase < Phase::Draining && !self.has_room_for(first) {
                 break;
             }
             let Some(request) = self.queue.remove(id) else { break };
+            if phase == Phase::Closed {
+                self.answer(id, response::no_session());
+                continue;
+            }
             let until = self.clock + self.options.limits.stream_after;
             let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             exchange.form = Form::Open { until };
