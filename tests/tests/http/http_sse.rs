@@ -238,3 +238,39 @@ fn abandoned_posts_do_not_wait() {
     server.read(stream, true);
     assert_eq!((server.take_requests().len(), server.reply(next).status()), (1, 202));
 }
+
+/// Requests in flight may wait for the responses of a batch, and hold all slots.
+#[test]
+fn batches_with_responses_wait_for_no_slot() {
+    let mut config = full_server();
+    config.settings.limits.requests = 2;
+    let mut server = HttpServer::new(config);
+    let (stream, uri) = open(&mut server);
+    post(&mut server, &uri, &initialize("2025-03-26"));
+    post(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    server.take_events();
+    let list = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"});
+    for number in [1, 2] {
+        assert_eq!(post(&mut server, &uri, &list(number)), 202);
+        let key = server.take_request();
+        let now = server.now;
+        let options = RequestOptions { related_request: Some(key.1), ..RequestOptions::default() };
+        let conn = server.sessions.get_mut(&key.0).expect("it is open").connection(now);
+        conn.request_raw(now, "roots/list", None, options).expect("it may ask");
+    }
+    server.settle();
+    let asked = server.reply(stream).messages();
+    let ids: Vec<_> = asked.iter().filter(|it| it["method"] == "roots/list").map(|it| &it["id"]).collect();
+    let waiting = send(&mut server, &uri, &list(3));
+    assert!(server.reply(waiting).head.is_none() && ids.len() == 2);
+    let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}});
+    assert_eq!(post(&mut server, &uri, &json!([answer(ids[0])])), 202);
+    assert_eq!(server.take_events().len(), 1, "one response");
+    // A request for which there is no slot is refused by itself.
+    assert_eq!(post(&mut server, &uri, &json!([answer(ids[1]), list(4)])), 202);
+    let is_request = |event: &Event<'_>| matches!(event, Event::Request { .. });
+    assert!(!server.take_events().iter().any(is_request));
+    let messages = server.reply(stream).messages();
+    assert_eq!(messages.last().expect("a batch")[0]["id"], 4);
+    assert!(server.reply(waiting).head.is_none(), "it still waits");
+}
