@@ -53,8 +53,8 @@ pub struct Limits {
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
     /// Responses and notifications never wait, since requests in flight may wait for them: they may take the session up
     /// to twice this limit. A batch (2025-03-26), which may contain some of them, does not wait either: requests of it
-    /// for which the connection has no room are refused one by one. Over the transport of 2024-11-05 it waits as
-    /// requests do.
+    /// for which the connection has no room are refused one by one. Over the transport of 2024-11-05 a batch with
+    /// requests waits for room in the outbox.
     pub exchanges: usize,
     /// How long a request waits for room in its session: among [`exchanges`](Self::exchanges), and among the
     /// [`requests`](crate::connection::Limits::requests) and

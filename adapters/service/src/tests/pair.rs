@@ -320,6 +320,16 @@ impl Pair {
         }
     }
 
+    /// Waits until handlers of the server run, and all of them wait for room. Delivers no lines, which makes room.
+    pub(crate) fn until_handlers_wait(&self) {
+        let start = Instant::now();
+        let runs = || self.server.jobs.load(Ordering::SeqCst);
+        while runs() == 0 || runs() != self.server.waiters.len() {
+            thread::yield_now();
+            assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
+        }
+    }
+
     /// Delivers lines from the client to the server only. Returns the lines of the server.
     pub(crate) fn only_upwards(&self) -> Vec<Value> {
         for line in self.client.output() {

@@ -140,10 +140,13 @@ impl Session {
         let open = open - self.queue.len();
         match (request.kind, &request.target) {
             // Requests in flight may wait for these messages, and they get their HTTP responses at once. A batch may
-            // contain some of them. Over the transport of 2024-11-05 it waits all the same: the client only has to
-            // read, and has to send nothing.
+            // contain some of them.
             (BodyKind::Notification | BodyKind::Response, _) => fits(open, limits.exchanges.saturating_mul(2)),
-            (BodyKind::Batch, _) if !is_old => fits(open, limits.exchanges.saturating_mul(2)),
+            // Over the transport of 2024-11-05 its requests wait all the same if their responses have no room: the
+            // client only has to read, and has to send nothing.
+            (BodyKind::Batch, _) if !is_old || self.conn.has_room() || request.count() == 0 => {
+                fits(open, limits.exchanges.saturating_mul(2))
+            }
             // The endpoint has already removed the session, so it ends regardless of how many requests there are.
             (_, Target::End(_)) => Ok(false),
             (BodyKind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
@@ -160,9 +163,11 @@ impl Session {
         // Over the transport of 2024-11-05 the exchange of a request ends at once, so the number of exchanges does not
         // bound the results that handlers have returned and that wait for room.
         let has_room = !matches!(self.kind, SessionKind::Old { .. }) || self.conn.has_room();
+        // The connection refuses requests of a batch one by one.
+        let is_batch = request.kind == BodyKind::Batch;
         has_room
             && self.exchanges.len() - self.queue.len() < self.options.limits.exchanges
-            && self.conn.has_room_for_inbound(request.weight)
+            && (is_batch || self.conn.has_room_for_inbound(request.weight))
     }
 
     /// Queues a request until there is room for it.
@@ -179,12 +184,16 @@ impl Session {
         }
         self.admitting = true;
         while let Some((id, first)) = self.queue.first() {
-            // A connection that is closing refuses each request itself.
-            let is_closing = self.conn.phase() >= Phase::Draining;
-            if !is_closing && !self.has_room_for(first) {
+            // A connection that is closing refuses each request itself, until it is closed.
+            let phase = self.conn.phase();
+            if phase < Phase::Draining && !self.has_room_for(first) {
                 break;
             }
             let Some(request) = self.queue.remove(id) else { break };
+            if phase == Phase::Closed {
+                self.answer(id, response::no_session());
+                continue;
+            }
             let until = self.clock + self.options.limits.stream_after;
             let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             exchange.form = Form::Open { until };
