@@ -127,7 +127,12 @@ impl Waiters {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.messages.len() + self.requests.len() + lock(&self.timers).wakers.len()
+        self.waiting_for_room() + lock(&self.timers).wakers.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_room(&self) -> usize {
+        self.messages.len() + self.requests.len()
     }
 }
 

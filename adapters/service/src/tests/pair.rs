@@ -324,7 +324,7 @@ impl Pair {
     pub(crate) fn until_handlers_wait(&self) {
         let start = Instant::now();
         let runs = || self.server.jobs.load(Ordering::SeqCst);
-        while runs() == 0 || runs() != self.server.waiters.len() {
+        while runs() == 0 || runs() != self.server.waiters.waiting_for_room() {
             thread::yield_now();
             assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
         }
