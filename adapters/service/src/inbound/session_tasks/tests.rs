@@ -220,7 +220,7 @@ fn sessions_of_one_client_share_their_limits() {
 
 // A handler may ignore that its session has ended, and has its params until it ends.
 #[test]
-fn params_of_handlers_are_counted_after_the_end_of_their_session() {
+fn params_are_counted_after_the_end_of_their_session() {
     let (shares, [first, second]) =
         sessions(TaskPolicy { max_bytes_per_principal: 100, max_tasks_per_principal: 9, ..TaskPolicy::default() });
     let stranger = holder("stranger");
