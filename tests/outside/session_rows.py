@@ -231,3 +231,16 @@ def unread_old_stream(programs, checks):
         with server.connect(OTHER) as connection:
             checks.equals("another client: initialize", connection.ask(post(initialize())).status, 200)
         checks.at_most("seconds", time.monotonic() - begin, 1.0)
+
+
+@row("S9", "2025-11-25: 128 tasks that end at once, with 8 MiB of `_meta` each, in two sessions")
+def ended_tasks(programs, checks):
+    params = {"name": "slow_compute", "arguments": {"seconds": 0, "label": "x"}, "task": {"ttl": 3_600_000}}
+    params["_meta"] = {"x": "x" * (8 << 20)}
+    with everything(programs) as server:
+        begun = 0
+        for _ in range(2):
+            session = Session(server)
+            begun += sum(b"taskId" in session.ask(message(number, "tools/call", params)).body for number in range(64))
+        checks.equals("tasks begun", begun, 128)
+        checks.at_most("MiB", server.peak(), 250)
