@@ -6,6 +6,7 @@ use std::{
     ops::Deref,
     pin::{Pin, pin},
     task::{Context as TaskContext, Waker},
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -15,7 +16,7 @@ use mcp_proto::{
     schema::{CallToolResult, ElicitFormParams, ElicitResult, LoggingLevel, Map, TaskSupport},
 };
 
-use super::Backend;
+use super::{Backend, ProxyLimits};
 use crate::{Context, Failure, Host, Peer, Pending, Service, Tool, testing::TestClient};
 
 struct Link(Peer<ClientRole>);
@@ -38,6 +39,10 @@ struct World {
 impl World {
     /// Connects two clients to the service.
     fn new(front: ProtocolVersion) -> Self {
+        Self::with(front, ProxyLimits::default())
+    }
+
+    fn with(front: ProtocolVersion, limits: ProxyLimits) -> Self {
         let wait = async |context: Context| {
             context.cancelled().await;
         };
@@ -45,7 +50,7 @@ impl World {
         let server = Service::builder("back", "1.0.0").tool(Tool::new_async("wait", wait)).tool(task);
         let server = server.build().expect("a service");
         let service = Service::builder("front", "1.0.0").enable_backends().build().expect("a service");
-        let backend = Backend::builder("back").join(&service).expect("a backend");
+        let backend = Backend::builder("back").limits(limits).join(&service).expect("a backend");
         let back = TestClient::of(&server).host(backend.host()).version(V2025_11_25).connect();
         let peer = back.server();
         let run = Box::pin(async move {
@@ -75,6 +80,14 @@ impl World {
         let peer = self.clients[client].server();
         let call = peer.logging(LoggingLevel::Error).call_tool(tool, ()).expect("it is sent");
         self.settle();
+        call
+    }
+
+    /// Sends a call with about this many KiB, while the backend reads nothing.
+    fn begin(&self, client: usize, kib: usize) -> Pending<CallToolResult> {
+        let text = BTreeMap::from([("text", "x".repeat(kib << 10))]);
+        let call = self.clients[client].server().call_tool("back__wait", text).expect("it is sent");
+        self.clients[client].settle();
         call
     }
 
@@ -165,18 +178,22 @@ fn arrived(world: &World) -> Vec<usize> {
 fn large_requests_of_a_client_do_not_delay_those_of_others() {
     for front in [V2025_11_25, V2026_07_28] {
         let mut world = World::new(front);
-        let text = |kib: usize| BTreeMap::from([("text", "x".repeat(kib << 10))]);
-        let begin = |world: &World, client: usize, kib: usize| {
-            let call = world.clients[client].server().call_tool("back__wait", text(kib));
-            // The backend reads nothing meanwhile.
-            world.clients[client].settle();
-            call.expect("it is sent")
-        };
-        let mut calls: Vec<_> = (0..6).map(|number| begin(&world, 0, 1100 + number)).collect();
-        calls.extend([begin(&world, 1, 0), begin(&world, 1, 2000)]);
+        let mut calls: Vec<_> = (0..6).map(|number| world.begin(0, 1100 + number)).collect();
+        calls.extend([world.begin(1, 0), world.begin(1, 2000)]);
         for _ in 0..10 {
             world.settle();
         }
         assert_eq!(arrived(&world), [1100, 1101, 0, 1102, 2000, 1103, 1104, 1105], "{front}");
     }
+}
+
+#[test]
+fn requests_that_wait_to_be_sent_time_out() {
+    let mut world = World::with(V2025_11_25, ProxyLimits { call_time: Duration::ZERO, ..ProxyLimits::default() });
+    let calls = [0, 0, 1].map(|client| world.begin(client, 1100));
+    let refused = [0, 1].map(|client| world.clients[client].transcript().to_string().matches("in time").count());
+    assert_eq!(refused, [1, 1], "those behind the first one");
+    world.settle();
+    assert_eq!(arrived(&world), [1100]);
+    drop(calls);
 }
