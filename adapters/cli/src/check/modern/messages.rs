@@ -337,6 +337,14 @@ fn needs_both_eras(probe: &Probe) -> Verdict {
     if probe.is_dual() { Ok(()) } else { not_applicable("the server has no sessions") }
 }
 
+/// Excludes servers that refuse a message of the other era: the first message may decide which era a process serves.
+fn needs_acceptance(reply: &Reply) -> Verdict {
+    match reply.code() {
+        Some(code) => not_applicable(format!("the process serves one era: the error of the other one is {code}")),
+        None => Ok(()),
+    }
+}
+
 /// Sends `initialize` without metadata.
 fn plain_initialize(probe: &mut Probe) -> Result<Reply, Outcome> {
     let id = probe.next_id();
@@ -350,6 +358,7 @@ fn legacy_beside(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     probe.call("server/discover", Value::Null)?.result()?;
     let reply = plain_initialize(probe)?;
+    needs_acceptance(&reply)?;
     ensure(reply.message["result"]["protocolVersion"].is_string(), || {
         format!("`initialize` after a modern request is answered with {}", brief(&reply.message))
     })
@@ -361,6 +370,7 @@ fn modern_beside(probe: &mut Probe) -> Verdict {
     plain_initialize(probe)?.result()?;
     probe.write_line(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
     let reply = probe.call("server/discover", Value::Null)?;
+    needs_acceptance(&reply)?;
     ensure(reply.message["result"]["supportedVersions"].is_array(), || {
         format!("a modern request in a session is answered with {}", brief(&reply.message))
     })
