@@ -12,6 +12,9 @@ use crate::check::{
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
+/// The error of headers that do not agree with the body, or are missing.
+const HEADER_MISMATCH: i64 = -32020;
+
 pub(in crate::check) const CHECKS: &[Check] = &[
     modern(
         "discover",
@@ -285,14 +288,15 @@ fn undeclared(probe: &mut Probe) -> Verdict {
     if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { Ok(()) }
 }
 
-/// Sends bytes in place of a message. Without an error code, they only must not be executed.
+/// Sends bytes in place of a message. Without an error code, they only must not be executed. Over HTTP, no header can
+/// name a method that the bytes do not have, and the headers may be judged first.
 fn refused(probe: &mut Probe, body: &str, code: Option<i64>) -> Verdict {
     let found = probe.provoke(body, code.is_some())?;
     ensure(!found.has_result(), || "the message is answered with a result".into())?;
     found.expect_refusal()?;
     match code {
         Some(code) => match found.code() {
-            Some(actual) if actual == code => Ok(()),
+            Some(actual) if actual == code || probe.is_http() && actual == HEADER_MISMATCH => Ok(()),
             Some(actual) => failed(format!("the error code is {actual} instead of {code}")),
             None => failed(format!("there is no error {code}")),
         },

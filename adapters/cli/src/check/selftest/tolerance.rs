@@ -120,6 +120,20 @@ fn log_levels_may_be_ignored_without_logging() {
 }
 
 #[test]
+fn headers_may_be_judged_before_a_body_that_is_no_request() {
+    passes(
+        Place::Json,
+        Spoil::Http(|request, plain| {
+            let is_modern = header(&request.headers, "mcp-protocol-version") >= Some(MODERN);
+            if is_modern && request.method == "POST" && header(&request.headers, "mcp-method").is_none() {
+                let error = json!({"code": -32020, "message": "Mcp-Method is missing"});
+                (plain.status, plain.body) = (400, json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string());
+            }
+        }),
+    );
+}
+
+#[test]
 fn schemes_of_icons_have_no_case() {
     passes(
         Place::Stdio,
