@@ -18,7 +18,7 @@ use std::{
 
 use mcp_driver::{
     Command,
-    os::process::{ProcessGroup, Spawned, spawn},
+    os::process::{ProcessGroup, ReadPipe, Spawned, WritePipe, spawn},
     signals::{block_if_ending, is_ending},
 };
 #[cfg(unix)]
@@ -151,7 +151,7 @@ impl Program for Process {
         }
         command = if *quiet { command.discard_stderr() } else { command.inherit_stderr() };
         // Launchers such as `npx` have the server as their own child: all of them are in one group.
-        let Spawned { child, stdin, stdout, .. } = start(command.to_std())?;
+        let (child, stdin, stdout) = start(command.to_std())?;
         #[cfg(unix)]
         let (stdin, stdout) = (stdin.map(File::from), stdout.map(File::from));
         let (sender, receiver) = mpsc::channel();
@@ -241,8 +241,9 @@ pub(super) fn lock_group() -> MutexGuard<'static, Option<ProcessGroup>> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Starts a process with a group of its own, which ends together with this program.
-pub(super) fn start(command: process::Command) -> io::Result<Spawned> {
+/// Starts a process with a group of its own, which ends together with this program. Returns it with its standard input
+/// and output.
+pub(super) fn start(command: process::Command) -> io::Result<(Child, Option<WritePipe>, Option<ReadPipe>)> {
     let mut group = lock_group();
     if is_ending() {
         // The group has been ended already.
@@ -250,9 +251,9 @@ pub(super) fn start(command: process::Command) -> io::Result<Spawned> {
         block_if_ending();
         group = lock_group();
     }
-    let spawned = spawn(command)?;
-    *group = Some(spawned.group.clone());
-    Ok(spawned)
+    let Spawned { child, group: started, stdin, stdout, .. } = spawn(command)?;
+    *group = Some(started);
+    Ok((child, stdin, stdout))
 }
 
 pub(super) fn kill_group(group: &mut Option<ProcessGroup>) {

@@ -6,7 +6,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use mcp_driver::{Command, os::process::Spawned};
+use mcp_driver::Command;
 
 use super::{
     http::Server,
@@ -121,7 +121,7 @@ impl Link for Client {
         let mut command = command.to_std();
         command.stdin(Stdio::null()).stdout(Stdio::null());
         // The servers that it starts, and launchers such as `npx`, are in one group.
-        let Spawned { child, .. } = start(command)?;
+        let (child, ..) = start(command)?;
         self.running = Some(Running { child, inbox, server, ended: None });
         Ok(())
     }
