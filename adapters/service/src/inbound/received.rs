@@ -87,6 +87,14 @@ impl Received {
 
     /// Returns the member `arguments` of the params. Null means none.
     pub(crate) fn arguments(&self) -> Option<RawJson<'_>> {
-        self.params.part().or_else(|| self.params.member("arguments").filter(|it| !it.is_null()))
+        match self.params.part() {
+            Some(arguments) => Some(arguments),
+            None => self.find_arguments(),
+        }
+    }
+
+    #[cold]
+    fn find_arguments(&self) -> Option<RawJson<'_>> {
+        self.params.member("arguments").filter(|arguments| !arguments.is_null())
     }
 }

@@ -40,7 +40,6 @@ thread_local! {
 pub(super) struct LayeredToolCall {
     /// Taken when the call starts.
     queued: Option<(Responder<ServerRole, SharedRequest<ServerRole>>, Span)>,
-    /// Taken when the handler starts.
     tool: Option<Arc<Tool>>,
     state: LayeredState<ServerRole, ToolAnswer>,
 }
@@ -59,8 +58,8 @@ impl LayeredToolCall {
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (Self::take(), tool.kind());
-        let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
-        let request = call.state.begin(shared.context(connection, in_flight), shared.layers());
+        let in_flight = shared.begin_layered_request(call.state.take_entry(), inbound, meta, arguments);
+        let request = call.state.begin(shared.context(connection, in_flight));
         call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
         call.tool = Some(tool);
         Job::pooled(kind, call)
@@ -89,7 +88,7 @@ impl LayeredCall for LayeredToolCall {
     }
 
     fn start(&mut self) -> Deferred<RpcResult<ToolAnswer>> {
-        let Some(tool) = self.tool.take() else {
+        let Some(tool) = &self.tool else {
             return Deferred::ready(Err(ErrorObject::internal("Internal error")));
         };
         let context = self.state.context();
@@ -97,6 +96,7 @@ impl LayeredCall for LayeredToolCall {
     }
 
     fn recycle(mut self: Box<Self>) {
+        self.tool = None;
         if self.state.end() {
             self.put_back();
         }
