@@ -51,6 +51,17 @@ impl<T> Deferred<T> {
         }
     }
 
+    /// Puts the result into `place` if it is available. Returns the rest of the operation otherwise.
+    pub(crate) fn ready_into(self, place: &mut Option<T>) -> Option<Self> {
+        match self.0 {
+            DeferredState::Ready(value) => {
+                *place = value;
+                None
+            }
+            running @ DeferredState::Running(_) => Some(Self(running)),
+        }
+    }
+
     /// Returns a reference to the result if it is available.
     pub(crate) const fn peek(&self) -> Option<&T> {
         match &self.0 {

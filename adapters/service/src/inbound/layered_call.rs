@@ -258,12 +258,10 @@ impl<C: LayeredCall> AnyCall<C::Role> for C {
         if chain.request.layer(chain.depth).is_some() {
             return run_inner_layer(self);
         }
-        match self.start().try_take() {
-            Ok(answer) => {
-                self.state_mut().answer = Some(answer);
-                Deferred::ready(Completed::of(self))
-            }
-            Err(running) => when_ended(self, running),
+        let running = self.start();
+        match running.ready_into(&mut self.state_mut().answer) {
+            None => Deferred::ready(Completed::of(self)),
+            Some(running) => when_ended(self, running),
         }
     }
 }

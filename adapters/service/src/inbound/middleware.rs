@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    convert::identity,
     fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -181,7 +182,7 @@ impl<E: Role> fmt::Debug for Next<E> {
 pub struct Completed(Outcome);
 
 /// The call with the response of the handler, or the response that middleware has set.
-pub(super) type CallOutcome<C> = Result<Box<C>, RpcResult<Box<Replaced>>>;
+pub(super) type CallOutcome<C> = Result<Box<C>, Box<RpcResult<Replaced>>>;
 
 enum Outcome {
     /// The response of the handler.
@@ -215,12 +216,34 @@ impl LayerOutcome {
     }
 }
 
+impl LayerOutcome {
+    /// Returns the response to a request, if it is the one of this outcome.
+    #[cold]
+    fn into_answer<E: Role>(self: Box<Self>, context: &Context<E>) -> Box<RpcResult<Replaced>> {
+        if !self.request.is(context) {
+            return foreign();
+        }
+        match (self.kind, self.result) {
+            (ResponseKind::Error(error), _) => Box::new(Err(error)),
+            (kind, Some(result)) => Box::new(Ok(Replaced { result, kind })),
+            (_, None) => foreign(),
+        }
+    }
+}
+
+/// Returns the response to a request whose middleware has kept the outcome of another request and returned it.
+#[cold]
+fn foreign() -> Box<RpcResult<Replaced>> {
+    Box::new(Err(ErrorObject::internal("Internal error")))
+}
+
 impl Completed {
     pub(super) fn of(call: Box<dyn AnyAnswer>) -> Self {
         Self(Outcome::Handler(call))
     }
 
     /// Creates the outcome of a middleware that has failed.
+    #[cold]
     fn failed<E: Role>(context: &Context<E>, failure: Failure) -> Self {
         let (request, kind) = (RequestIdentity::of(context), ResponseKind::Error(context.explain(failure)));
         Self(Outcome::Layer(Box::new(LayerOutcome { request, kind, result: None })))
@@ -275,20 +298,14 @@ impl Completed {
     }
 
     /// Returns the call with the response to this request, whose handler is in a `C`, or the response of middleware.
+    #[inline(always)]
     pub(super) fn into_call<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> CallOutcome<C> {
-        // A layer may have kept the outcome of another request and returned it for this one.
-        let foreign = || Err(ErrorObject::internal("Internal error"));
         match self.0 {
             Outcome::Handler(answer) => match (answer as Box<dyn Any>).downcast::<C>() {
                 Ok(call) if call.chain().request.is(request) => Ok(call),
                 _ => Err(foreign()),
             },
-            Outcome::Layer(outcome) if !outcome.request.is(request.context()) => Err(foreign()),
-            Outcome::Layer(outcome) => Err(match (outcome.kind, outcome.result) {
-                (ResponseKind::Error(error), _) => Err(error),
-                (kind, Some(result)) => Ok(Box::new(Replaced { result, kind })),
-                (_, None) => foreign(),
-            }),
+            Outcome::Layer(outcome) => Err(outcome.into_answer(request.context())),
         }
     }
 
@@ -296,7 +313,7 @@ impl Completed {
     fn into_answer<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> RpcResult<Replaceable<C::Result>> {
         match self.into_call::<C>(request) {
             Ok(mut call) => take_answer(&mut *call),
-            Err(answer) => answer.map(Replaceable::Replaced),
+            Err(answer) => answer.map(|replaced| Replaceable::Replaced(Box::new(replaced))),
         }
     }
 }
@@ -314,18 +331,13 @@ fn run_layer<E: Role>(
     incoming: IncomingRequest<E>,
     call: Box<dyn AnyCall<E>>,
     request: &SharedRequest<E>,
-) -> Deferred<Completed> {
+) -> Result<Completed, Deferred<Completed>> {
     let begun = catch_unwind(AssertUnwindSafe(|| layer.run(incoming, Next(call))));
     match begun.unwrap_or_else(|_| Deferred::ready(Err(panicked()))).try_take() {
-        Ok(Ok(completed)) => Deferred::ready(completed),
-        Ok(Err(failure)) => failed_layer(request.context(), failure),
-        Err(running) => rest_of_layer(running, request.clone()),
+        Ok(Ok(completed)) => Ok(completed),
+        Ok(Err(failure)) => Ok(Completed::failed(request.context(), failure)),
+        Err(running) => Err(rest_of_layer(running, request.clone())),
     }
-}
-
-#[cold]
-fn failed_layer<E: Role>(context: &Context<E>, failure: Failure) -> Deferred<Completed> {
-    Deferred::ready(Completed::failed(context, failure))
 }
 
 /// Runs a middleware that waits.
@@ -348,13 +360,16 @@ pub(super) fn run_inner_layer<E: Dispatch>(mut call: Box<dyn AnyCall<E>>) -> Def
     let Some(layer) = request.layer(*depth) else { return call.proceed() };
     *depth += 1;
     let incoming = IncomingRequest { request: request.clone(), arguments: arguments.clone() };
-    run_layer(layer, incoming, call, &request)
+    run_layer(layer, incoming, call, &request).map_or_else(identity, Deferred::ready)
 }
 
-/// Runs a call through its middleware. `request` is that of the call.
-#[inline]
-pub(super) fn run_layers<C: LayeredCall>(mut call: Box<C>, request: &SharedRequest<C::Role>) -> Deferred<Completed> {
-    let Some(layer) = request.layer(0) else { return call.proceed() };
+/// Runs a call through its middleware. `request` is that of the call. Returns the rest if it has to wait.
+#[inline(always)]
+pub(super) fn run_layers<C: LayeredCall>(
+    mut call: Box<C>,
+    request: &SharedRequest<C::Role>,
+) -> Result<Completed, Deferred<Completed>> {
+    let Some(layer) = request.layer(0) else { return Err(call.proceed()) };
     call.chain_mut().depth = 1;
     let incoming = IncomingRequest { request: request.clone(), arguments: None };
     run_layer(layer, incoming, call, request)
@@ -372,7 +387,7 @@ pub(super) fn answer_of_layers<C: LayeredCall>(
     call: Box<C>,
     request: &SharedRequest<C::Role>,
 ) -> Deferred<RpcResult<Replaceable<C::Result>>> {
-    match run_layers(call, request).try_take() {
+    match run_layers(call, request) {
         Ok(completed) => Deferred::ready(completed.into_answer::<C>(request)),
         Err(running) => {
             let request = request.clone();

@@ -109,7 +109,7 @@ impl<E: Dispatch> Responder<E, SharedRequest<E>> {
         self.begin();
         let request = self.context.as_ref().filter(|request| !request.context().is_cancelled());
         let Some(request) = request else { return self.send_cancelled() };
-        match span.within(|| run_layers(call, request)).try_take() {
+        match span.within(|| run_layers(call, request)) {
             Ok(completed) => match ended::<C>(&span, request, completed) {
                 Ok(call) if self.try_send_call(&*call) => {
                     call.recycle();
@@ -142,7 +142,7 @@ impl<E: Dispatch> Responder<E, SharedRequest<E>> {
     fn send_outcome<C: LayeredCall<Role = E>>(self, outcome: CallOutcome<C>) -> Deferred<()> {
         match outcome {
             Ok(call) => self.send_call(call),
-            Err(answer) => self.send(answer.map(|replaced| *replaced)),
+            Err(answer) => self.send(*answer),
         }
     }
 
@@ -261,8 +261,10 @@ fn ended<C: LayeredCall>(span: &Span, request: &SharedRequest<C::Role>, complete
     let outcome = completed.into_call::<C>(request);
     span.end(request.context().is_cancelled(), || match &outcome {
         Ok(call) => call.state().response_kind(),
-        Err(Ok(replaced)) => replaced.kind.clone(),
-        Err(Err(error)) => ResponseKind::Error(error.clone()),
+        Err(answer) => match &**answer {
+            Ok(replaced) => replaced.kind.clone(),
+            Err(error) => ResponseKind::Error(error.clone()),
+        },
     });
     outcome
 }

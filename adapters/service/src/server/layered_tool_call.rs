@@ -21,6 +21,7 @@ use crate::{
     },
     inbound::{
         catch_panic::catch_panic,
+        context::Context,
         layered_call::{LayeredCall, LayeredState, SharedRequest},
         request::InboundRequest,
         responder::Responder,
@@ -60,7 +61,8 @@ impl LayeredToolCall {
         let (mut call, kind) = (Self::take(), tool.kind());
         let in_flight = shared.begin_layered_request(call.state.take_entry(), inbound, meta, arguments);
         let request = call.state.begin(shared.context(connection, in_flight));
-        call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
+        // The place is empty: nothing is dropped.
+        call.queued.get_or_insert_with(|| (Responder::of_shared(request, key), Span::of(inbound)));
         call.tool = Some(tool);
         Job::pooled(kind, call)
     }
@@ -92,7 +94,10 @@ impl LayeredCall for LayeredToolCall {
             return Deferred::ready(Err(ErrorObject::internal("Internal error")));
         };
         let context = self.state.context();
-        catch_panic(|| CallArguments::Received.with(context, |arguments| tool.run(arguments, context)))
+        catch_panic(|| match context.in_flight.received.get().and_then(|received| received.placed_arguments()) {
+            Some(arguments) => tool.run(&arguments, context),
+            None => run_with_found_arguments(tool, context),
+        })
     }
 
     fn recycle(mut self: Box<Self>) {
@@ -101,4 +106,10 @@ impl LayeredCall for LayeredToolCall {
             self.put_back();
         }
     }
+}
+
+/// Runs a tool whose arguments have to be found in the params.
+#[cold]
+fn run_with_found_arguments(tool: &Arc<Tool>, context: &Context) -> Deferred<RpcResult<ToolAnswer>> {
+    CallArguments::Received.with(context, |arguments| tool.run(arguments, context))
 }
