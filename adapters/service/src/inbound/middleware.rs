@@ -219,7 +219,7 @@ impl LayerOutcome {
 impl LayerOutcome {
     /// Returns the response to a request, if it is the one of this outcome.
     #[cold]
-    fn into_answer<E: Role>(self: Box<Self>, context: &Context<E>) -> Box<RpcResult<Replaced>> {
+    fn into_answer<E: Role>(self, context: &Context<E>) -> Box<RpcResult<Replaced>> {
         if !self.request.is(context) {
             return foreign();
         }

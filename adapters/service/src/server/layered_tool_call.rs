@@ -61,8 +61,7 @@ impl LayeredToolCall {
         let (mut call, kind) = (Self::take(), tool.kind());
         let in_flight = shared.begin_layered_request(call.state.take_entry(), inbound, meta, arguments);
         let request = call.state.begin(shared.context(connection, in_flight));
-        // The place is empty: nothing is dropped.
-        call.queued.get_or_insert_with(|| (Responder::of_shared(request, key), Span::of(inbound)));
+        call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
         call.tool = Some(tool);
         Job::pooled(kind, call)
     }
