@@ -92,7 +92,7 @@ impl SessionState<ServerRole> {
         let owner = caller.principal.clone();
         let rounds = || InputRounds::begin(&self.app.0.state_signer, Method::CallTool, params.as_ref(), caller);
         let rounds = (task_start == TaskStart::Deferred).then(rounds).transpose()?;
-        let in_flight = self.begin_request(inbound, meta, None, true);
+        let in_flight = self.begin_request(inbound, meta, true);
         let scope = self.request_scope(inbound);
         if let Some(received) = in_flight.received.get().filter(|_| self.has_layers()) {
             // The connection will not know the request any more once it is a task.
