@@ -3,7 +3,7 @@
 import json
 import time
 
-from peer import Closed, HttpServer, Session, initialize, message, post
+from peer import OTHER, Closed, HttpServer, Session, get, initialize, message, post
 from table import row
 
 # The least buffer that the kernel gives, so that little of what is not read leaves the server.
@@ -201,3 +201,46 @@ def abandoned_sessions(programs, checks):
             statuses = [connection.ask(request).status for _ in range(16_400)]
         checks.equals("begun", statuses.count(200), 16_400)
         checks.at_most("MiB", server.peak(), 150)
+
+
+@row("S4", "2024-11-05: 24,000 `tools/list` in sessions of HTTP+SSE whose streams are not read, in each of 3 sessions")
+def unread_old_stream(programs, checks):
+    with everything(programs) as server:
+        held, statuses = [], []
+        for _ in range(3):
+            stream = server.connect(window=WINDOW)
+            held.append(stream)
+            stream.send(get(path="/sse"))
+            _, headers = stream.head()
+            path = next(stream.events(headers))[1].decode()
+            with server.connect(limit=2) as connection:
+                connection.ask(post(initialize("2024-11-05"), path=path))
+                connection.ask(post(message(None, "notifications/initialized"), path=path))
+                # A request for which there is no room waits, and so do those behind it on this connection.
+                try:
+                    for start in range(0, 24_000, 400):
+                        numbers = range(start, start + 400)
+                        connection.send(b"".join(post(message(number, "tools/list"), path=path) for number in numbers))
+                        statuses += [connection.response().status for _ in numbers]
+                except (Closed, TimeoutError, OSError):
+                    pass
+        checks.note("accepted", statuses.count(202))
+        # The outbox of a session has 64 MiB, and its buffer grows by doubling.
+        checks.at_most("MiB", server.peak(), 400)
+        begin = time.monotonic()
+        with server.connect(OTHER) as connection:
+            checks.equals("another client: initialize", connection.ask(post(initialize())).status, 200)
+        checks.at_most("seconds", time.monotonic() - begin, 1.0)
+
+
+@row("S9", "2025-11-25: 128 tasks that end at once, with 8 MiB of `_meta` each, in two sessions")
+def ended_tasks(programs, checks):
+    params = {"name": "slow_compute", "arguments": {"seconds": 0, "label": "x"}, "task": {"ttl": 3_600_000}}
+    params["_meta"] = {"x": "x" * (8 << 20)}
+    with everything(programs) as server:
+        begun = 0
+        for _ in range(2):
+            session = Session(server)
+            begun += sum(b"taskId" in session.ask(message(number, "tools/call", params)).body for number in range(64))
+        checks.equals("tasks begun", begun, 128)
+        checks.at_most("MiB", server.peak(), 250)

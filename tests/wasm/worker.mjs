@@ -344,6 +344,17 @@ const raw = {
     equal(response.status, 400)
     return '400'
   },
+  async 'body of text'(worker) {
+    let cancelled = false
+    const body = new ReadableStream({
+      pull: (controller) => controller.enqueue('text'),
+      cancel: () => { cancelled = true },
+    })
+    const { url, method, headers, signal } = new Request(...callOf('greet', { name: 'Ada' }))
+    equal((await worker.respond({ url, method, headers, body, signal })).status, 400)
+    await until(() => cancelled)
+    return '400, and the stream is cancelled'
+  },
 }
 
 // Runs all of it, and passes each result to `note`.

@@ -4,13 +4,13 @@
 #![allow(clippy::print_stdout, reason = "the figures are the result")]
 
 mod exchange;
-
-use std::{env, process::Command};
+mod instructions;
 
 use allocation_counter::measure;
 use mcp_service::{Service, Tool, handlers};
 
 use exchange::{call, connect};
+use instructions::per_call;
 
 struct Echoer;
 
@@ -77,39 +77,19 @@ fn the_attribute_allocates_as_the_builder_does() {
     }
 }
 
-/// What a run of this program under valgrind does: the service, the tool, and the number of calls.
-const RUN: &str = "MCP_MACRO_COST";
-
 #[test]
 fn runs_the_calls_that_are_counted() {
-    let Ok(run) = env::var(RUN) else { return };
-    let [service_of, tool, calls] = run.split(' ').collect::<Vec<_>>()[..] else { panic!("{run}") };
+    let Some((case, calls)) = instructions::run() else { return };
+    let (service_of, tool) = case.split_once(' ').expect("a service and a tool");
     let (mut exchange, call) = (service(service_of == "attribute"), call(tool, TEXT));
-    (0..calls.parse().expect("a number")).for_each(|_: u32| exchange(&call, ANSWER));
-}
-
-/// Returns the instructions of a run.
-fn instructions(service: &str, tool: &str, calls: u32) -> u64 {
-    let run = Command::new("valgrind")
-        .args(["--tool=callgrind", "--callgrind-out-file=/dev/null"])
-        .arg(env::current_exe().expect("this program"))
-        .args(["--exact", "runs_the_calls_that_are_counted", "--test-threads=1"])
-        .env(RUN, format!("{service} {tool} {calls}"))
-        .output()
-        .expect("valgrind is installed");
-    let text = String::from_utf8_lossy(&run.stderr);
-    assert!(run.status.success(), "{text}");
-    let collected = text.lines().find_map(|line| line.split_once("Collected : ")).expect("a count").1;
-    collected.trim().parse().expect("a number")
+    (0..calls).for_each(|_| exchange(&call, ANSWER));
 }
 
 #[test]
 #[ignore = "needs valgrind, and a build with --release"]
 fn the_attribute_takes_as_many_instructions_as_the_builder() {
     for tool in ["sync", "async"] {
-        // What the program does besides the calls is the same in both runs.
-        let per_call = |service| (instructions(service, tool, 3_000) - instructions(service, tool, 1_000)) / 2_000;
-        let (attribute, builder) = (per_call("attribute"), per_call("builder"));
+        let [attribute, builder] = ["attribute", "builder"].map(|service| per_call(&format!("{service} {tool}")));
         println!("{tool}: {attribute} instructions per call with the attribute, {builder} with the builder");
         assert!(attribute.abs_diff(builder) * 200 <= builder, "they differ by more than half a percent");
     }

@@ -51,10 +51,21 @@ impl InboundBody {
         let result = ready!(Pin::new(read).poll(cx));
         self.read = None;
         let chunk = result.and_then(|result| chunk(&result));
-        if !matches!(chunk, Ok(Some(_))) {
-            self.reader = None;
+        match &chunk {
+            Ok(Some(_)) => {}
+            Ok(None) => self.reader = None,
+            // The stream has not ended if it was a chunk of another type. Its peer would keep the connection.
+            Err(_) => self.cancel(),
         }
         Poll::Ready(chunk.map_err(BrokenBody).transpose())
+    }
+
+    /// Cancels the body, unless it has ended.
+    fn cancel(&mut self) {
+        if let Some(reader) = self.reader.take() {
+            // The promise is rejected if the body has broken off in the meantime, which has no consequence any more.
+            crate::js::ignore(&reader.cancel());
+        }
     }
 }
 
@@ -70,10 +81,7 @@ fn chunk(result: &JsValue) -> Result<Option<Vec<u8>>, JsValue> {
 
 impl Drop for InboundBody {
     fn drop(&mut self) {
-        if let Some(reader) = &self.reader {
-            // The promise is rejected if the body has broken off in the meantime, which has no consequence any more.
-            crate::js::ignore(&reader.cancel());
-        }
+        self.cancel();
     }
 }
 

@@ -53,13 +53,15 @@ pub struct Limits {
     /// Exchanges of one session at once. Default 1,024. Beyond it, requests wait, and streams are refused with 503.
     /// Responses and notifications never wait, since requests in flight may wait for them: they may take the session up
     /// to twice this limit. A batch (2025-03-26), which may contain some of them, does not wait either: requests of it
-    /// for which the connection has no room are refused one by one.
+    /// for which the connection has no room are refused one by one. Over the transport of 2024-11-05 a batch with
+    /// requests waits for room in the outbox.
     pub exchanges: usize,
     /// How long a request waits for room in its session: among [`exchanges`](Self::exchanges), and among the
     /// [`requests`](crate::connection::Limits::requests) and
-    /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Default 30 seconds. After that it
-    /// is refused with 503. At most 16 requests for each exchange wait, with at most half of
-    /// [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
+    /// [`request_bytes`](crate::connection::Limits::request_bytes) of its connection. Over the transport of 2024-11-05
+    /// it also waits for room in the [`outbox_bytes`](crate::connection::Limits::outbox_bytes), since its response does
+    /// not use its exchange. Default 30 seconds. After that it is refused with 503. At most 16 requests for each
+    /// exchange wait, with at most half of [`request_bytes`](Self::request_bytes); more are refused with 503 at once.
     pub admission: Duration,
     /// Streams that one session holds open with GET. Default 8: a client needs one, and the rest is for streams whose
     /// loss was not detected yet. Beyond it, new ones, and lost ones that are resumed, are refused with 409.

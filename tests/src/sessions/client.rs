@@ -263,6 +263,10 @@ impl Client {
         let is_resumable = matches!(self.kind, TransportKind::Session(_));
         let stream = &mut self.streams[stream];
         let exchange = stream.exchange.take()?;
+        if matches!(self.kind, TransportKind::HttpSse(_)) && !stream.listens {
+            // Requests that were not accepted yet wait for capacity, and never reach the application.
+            stream.expected.clear();
+        }
         if stream.last_id.is_empty() || !is_resumable {
             // Without an event id the stream cannot be resumed.
             stream.mark_lost();
@@ -299,6 +303,10 @@ impl Client {
             Rule::OneAnswer,
             || format!("202 for {:?}", self.streams[at].expected),
         )?;
+        if status == 202 && matches!(kind, TransportKind::HttpSse(_)) {
+            let accepted = std::mem::take(&mut self.streams[at].expected);
+            self.streams[0].expected.extend(accepted);
+        }
         if reply.header("content-type") == Some("text/event-stream") {
             return self.read_stream((now, at, shared), exchange, reply, is_delivered, events);
         }

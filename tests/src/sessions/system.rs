@@ -13,7 +13,7 @@ use mcp_proto::{
 use serde_json::{Value, json};
 
 use super::{
-    client::{Client, ClientEvent, ClientMessage, ExpectedResponse, TransportKind},
+    client::{Client, ClientEvent, ClientMessage, Exchange, ExpectedResponse, TransportKind},
     server_requests::ServerRequest,
 };
 use crate::{
@@ -234,14 +234,9 @@ impl System {
         if !client.over && accepted {
             client.cancel(&cancelled, is_answered);
         }
-        let at = if is_old {
-            if !client.over && accepted {
-                client.streams[0].expected.extend(expected);
-            }
-            client.begin(now, sent, Vec::new(), false)
-        } else {
-            client.begin(now, sent, expected, false)
-        };
+        // Over HTTP+SSE the responses belong to the stream of the session once the messages are accepted.
+        let expected = if is_old && client.over { Vec::new() } else { expected };
+        let at = client.begin(now, sent, expected, false);
         self.settle()?;
         Ok(at)
     }
@@ -316,9 +311,12 @@ impl System {
     /// # Errors
     /// If a rule is broken.
     pub fn read_once(&mut self, client_index: usize, at: usize, pieces: usize) -> Result<(), Violation> {
-        let Some(sent) = self.clients[client_index].streams[at].exchange.as_ref().map(|it| it.sent) else {
+        let client = &self.clients[client_index];
+        let Some(sent) = client.streams[at].exchange.as_ref().map(|it| it.sent) else { return Ok(()) };
+        // Over HTTP+SSE the status of a message must be known: it decides whether the message was accepted.
+        if matches!(client.kind, TransportKind::HttpSse(_)) && !client.streams[at].listens {
             return Ok(());
-        };
+        }
         self.server.read(sent, false);
         for _ in 0..pieces {
             if !self.server.read_once(sent) {
@@ -475,7 +473,13 @@ impl System {
         let now = self.server.now;
         for (client_index, events) in &self.events {
             let client = &mut self.clients[*client_index];
-            let is_over = client.over;
+            // The stream of HTTP+SSE is its session: the server ends both if the stream is not read for too long.
+            let ended = |exchange: &Exchange| {
+                self.server.sessions.get(&exchange.sent.session).is_none_or(|session| session.is_closed())
+            };
+            let is_over = client.over
+                || matches!(client.kind, TransportKind::HttpSse(_))
+                    && client.streams[0].exchange.as_ref().is_none_or(ended);
             let at = match events {
                 ClientEvent::StreamGone(at) => at,
                 ClientEvent::Refused(at, status) => {

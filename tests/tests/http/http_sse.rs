@@ -126,3 +126,151 @@ fn idle_http_sse_stream_is_kept_alive() {
     assert_eq!(server.endpoint.len(), 1);
     assert_eq!(server.reply(stream).header("x-accel-buffering"), Some("no"));
 }
+
+/// Results that the application has returned cannot be bounded by the connection, so it gets no request for which there
+/// is no room.
+#[test]
+fn posts_wait_while_the_http_sse_stream_is_not_read() {
+    for batches in [false, true] {
+        let mut config = full_server();
+        config.settings.limits.outbox_bytes = 1 << 20;
+        let mut server = HttpServer::new(config);
+        let (stream, uri) = open(&mut server);
+        post(&mut server, &uri, &initialize(if batches { "2025-03-26" } else { "2024-11-05" }));
+        post(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+        server.take_events();
+        server.read(stream, false);
+        let result = json!({"tools": [], "x": "x".repeat(900 << 10)});
+        let send = |server: &mut HttpServer, number: u64| {
+            let list = json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"});
+            let message = if batches { json!([list]) } else { list };
+            let request = Request::post(&uri).header("host", "localhost").header("content-type", "application/json");
+            server.send(request.body(message.to_string().into_bytes()).expect("a request"))
+        };
+        let mut number = 0;
+        let first_waiting = loop {
+            number += 1;
+            let sent = send(&mut server, number);
+            let Ok([key]) = <[_; 1]>::try_from(server.take_requests()) else { break sent };
+            assert_eq!(server.reply(sent).status(), 202);
+            server.respond(key, &result);
+            assert!(number < 8, "4 MiB wait on the exchange, and 1 MiB in the outbox");
+        };
+        // It waits for room, and cancelling a request needs none.
+        let second_waiting = send(&mut server, 100);
+        assert!(server.take_requests().is_empty());
+        assert!(server.reply(first_waiting).head.is_none() && server.reply(second_waiting).head.is_none());
+        let cancelled = json!({
+            "jsonrpc": "2.0", "method": "notifications/cancelled", "params": {"requestId": 100}
+        });
+        assert_eq!(post(&mut server, &uri, &cancelled), 202);
+        let head = server.reply(second_waiting).head.as_ref();
+        assert_eq!(head.map(|it| it.status.as_u16()), (!batches).then_some(202));
+        // Reading makes room.
+        server.read(stream, true);
+        let keys = server.take_requests();
+        assert_eq!(server.reply(first_waiting).status(), 202);
+        assert_eq!(keys.len(), if batches { 2 } else { 1 });
+        keys.into_iter().for_each(|key| server.respond(key, &json!({"tools": []})));
+        let ids: Vec<_> = server.reply(stream).messages().iter().map(|it| it.to_string()).collect();
+        assert!(
+            ids.last().expect("a response").contains(if batches { "\"id\":100" } else { "\"tools\":[]" }),
+            "{ids:?}"
+        );
+        // A client that does not read is disconnected, and what waits is refused.
+        server.read(stream, false);
+        let waiting = loop {
+            number += 1;
+            let sent = send(&mut server, number);
+            let Ok([key]) = <[_; 1]>::try_from(server.take_requests()) else { break sent };
+            server.respond(key, &result);
+        };
+        server.advance(Duration::from_secs(20));
+        assert_eq!(server.reply(waiting).status(), 404);
+        server.read(stream, true);
+        assert!(server.reply(stream).aborted && server.sessions.is_empty());
+    }
+}
+
+/// Opens a session whose stream is not read, and fills it. Returns the stream, the URI, and a POST that waits.
+fn open_full(version: &str) -> (HttpServer, RequestRef, String, RequestRef) {
+    let mut config = full_server();
+    config.settings.limits.outbox_bytes = 1 << 20;
+    let mut server = HttpServer::new(config);
+    let (stream, uri) = open(&mut server);
+    post(&mut server, &uri, &initialize(version));
+    post(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    server.take_events();
+    server.read(stream, false);
+    let result = json!({"tools": [], "x": "x".repeat(900 << 10)});
+    for number in 1..=8 {
+        let sent = send(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"}));
+        let Ok([key]) = <[_; 1]>::try_from(server.take_requests()) else { return (server, stream, uri, sent) };
+        server.respond(key, &result);
+    }
+    panic!("4 MiB wait on the exchange, and 1 MiB in the outbox");
+}
+
+fn send(server: &mut HttpServer, uri: &str, message: &Value) -> RequestRef {
+    let request = Request::post(uri).header("host", "localhost").header("content-type", "application/json");
+    server.send(request.body(message.to_string().into_bytes()).expect("a request"))
+}
+
+/// A request that was accepted would never be answered.
+#[test]
+fn waiting_posts_are_refused_if_their_session_is_aborted() {
+    let (mut server, stream, _, waiting) = open_full("2024-11-05");
+    let now = server.now;
+    server.last_session().abort(now, "it holds more than its client may hold");
+    server.settle();
+    assert_eq!(server.reply(waiting).status(), 503);
+    server.read(stream, true);
+    assert!(server.reply(stream).aborted && server.sessions.is_empty());
+}
+
+#[test]
+fn abandoned_posts_do_not_wait() {
+    let (mut server, stream, uri, waiting) = open_full("2024-11-05");
+    let next = send(&mut server, &uri, &json!({"jsonrpc": "2.0", "id": 100, "method": "tools/list"}));
+    assert_eq!(server.last_session().usage().waiting_requests, 2);
+    server.disconnect(waiting);
+    assert_eq!(server.last_session().usage().waiting_requests, 1);
+    server.read(stream, true);
+    assert_eq!((server.take_requests().len(), server.reply(next).status()), (1, 202));
+}
+
+/// Requests in flight may wait for the responses of a batch, and hold all slots.
+#[test]
+fn batches_with_responses_wait_for_no_slot() {
+    let mut config = full_server();
+    config.settings.limits.requests = 2;
+    let mut server = HttpServer::new(config);
+    let (stream, uri) = open(&mut server);
+    post(&mut server, &uri, &initialize("2025-03-26"));
+    post(&mut server, &uri, &json!({"jsonrpc": "2.0", "method": "notifications/initialized"}));
+    server.take_events();
+    let list = |number: u64| json!({"jsonrpc": "2.0", "id": number, "method": "tools/list"});
+    for number in [1, 2] {
+        assert_eq!(post(&mut server, &uri, &list(number)), 202);
+        let key = server.take_request();
+        let now = server.now;
+        let options = RequestOptions { related_request: Some(key.1), ..RequestOptions::default() };
+        let conn = server.sessions.get_mut(&key.0).expect("it is open").connection(now);
+        conn.request_raw(now, "roots/list", None, options).expect("it may ask");
+    }
+    server.settle();
+    let asked = server.reply(stream).messages();
+    let ids: Vec<_> = asked.iter().filter(|it| it["method"] == "roots/list").map(|it| &it["id"]).collect();
+    let waiting = send(&mut server, &uri, &list(3));
+    assert!(server.reply(waiting).head.is_none() && ids.len() == 2);
+    let answer = |id: &Value| json!({"jsonrpc": "2.0", "id": id, "result": {"roots": []}});
+    assert_eq!(post(&mut server, &uri, &json!([answer(ids[0])])), 202);
+    assert_eq!(server.take_events().len(), 1, "one response");
+    // A request for which there is no slot is refused by itself.
+    assert_eq!(post(&mut server, &uri, &json!([answer(ids[1]), list(4)])), 202);
+    let is_request = |event: &Event<'_>| matches!(event, Event::Request { .. });
+    assert!(!server.take_events().iter().any(is_request));
+    let messages = server.reply(stream).messages();
+    assert_eq!(messages.last().expect("a batch")[0]["id"], 4);
+    assert!(server.reply(waiting).head.is_none(), "it still waits");
+}

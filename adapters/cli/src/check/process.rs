@@ -1,8 +1,13 @@
 //! A server that is a process.
 
+#[cfg(unix)]
+use std::fs::File;
 use std::{
+    fs,
     io::{self, Write},
-    process::{Child, ChildStdin, Command, Stdio},
+    panic,
+    path::PathBuf,
+    process::{self, Child},
     sync::{
         Arc, Condvar, Mutex, MutexGuard, PoisonError,
         mpsc::{self, Receiver, RecvTimeoutError, Sender, SyncSender},
@@ -11,11 +16,11 @@ use std::{
     time::{Duration, Instant},
 };
 
-#[cfg(unix)]
-use std::{fs, panic, path::PathBuf};
-
-#[cfg(unix)]
-use rustix::process::{Pid, Signal, kill_process_group};
+use mcp_driver::{
+    Command,
+    os::process::{ProcessGroup, ReadPipe, Spawned, WritePipe, spawn},
+    signals::{block_if_ending, is_ending},
+};
 #[cfg(unix)]
 use signal_hook::{
     consts::{SIGHUP, SIGINT, SIGTERM},
@@ -137,33 +142,27 @@ impl Program for Process {
     fn restart(&mut self) -> io::Result<()> {
         self.running = None;
         let Start { program, arguments, variables, folder, quiet } = &self.start;
-        let mut command = Command::new(program);
-        command.args(arguments).envs(variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::piped()).stdout(Stdio::piped());
-        command.stderr(if *quiet { Stdio::null() } else { Stdio::inherit() });
+        let mut command = Command::new(program).args(arguments).inherit_env();
+        for (name, value) in variables {
+            command = command.env(name, value);
+        }
         if let Some(folder) = folder {
-            command.current_dir(folder);
+            command = command.current_dir(folder);
         }
+        command = if *quiet { command.discard_stderr() } else { command.inherit_stderr() };
         // Launchers such as `npx` have the server as their own child: all of them are in one group.
+        let (child, stdin, stdout) = start(command.to_std())?;
         #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        #[cfg(unix)]
-        let mut group = lock_group();
-        let mut child = command.spawn()?;
-        #[cfg(unix)]
-        {
-            *group = pid(&child);
-            drop(group);
-        }
+        let (stdin, stdout) = (stdin.map(File::from), stdout.map(File::from));
         let (sender, receiver) = mpsc::channel();
         let lines = Lines { receiver, room: Arc::new(Room::new(MAX_QUEUED)) };
-        if let Some(output) = child.stdout.take() {
+        if let Some(output) = stdout {
             let room = lines.room.clone();
             thread::Builder::new().name("server".into()).spawn(move || read_lines(output, &sender, &room))?;
         }
         let (input, to_write) = mpsc::sync_channel(1);
         let (acknowledge, written) = mpsc::sync_channel(1);
-        if let Some(stdin) = child.stdin.take() {
+        if let Some(stdin) = stdin {
             thread::Builder::new().name("writer".into()).spawn(move || write_all(stdin, &to_write, &acknowledge))?;
         }
         self.running = Some(Running { child, input: Some(input), written, lines });
@@ -218,7 +217,6 @@ impl Running {
 impl Drop for Running {
     fn drop(&mut self) {
         let has_ended = self.ends(END);
-        #[cfg(unix)]
         // A member of the group may outlive its leader.
         kill_group(&mut lock_group());
         if !has_ended {
@@ -228,40 +226,44 @@ impl Drop for Running {
     }
 }
 
-/// The process group of the server that runs.
-#[cfg(unix)]
-static GROUP: Mutex<Option<Pid>> = Mutex::new(None);
+/// The process group of the server that runs, or its job on Windows.
+static GROUP: Mutex<Option<ProcessGroup>> = Mutex::new(None);
 
 /// A file that is removed at the end.
-#[cfg(unix)]
 static FILE: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Names the file that a signal removes, too.
-#[cfg(unix)]
 pub(super) fn remove_on_signals(file: Option<PathBuf>) {
     *FILE.lock().unwrap_or_else(PoisonError::into_inner) = file;
 }
 
-#[cfg(unix)]
-pub(super) fn lock_group() -> MutexGuard<'static, Option<Pid>> {
+pub(super) fn lock_group() -> MutexGuard<'static, Option<ProcessGroup>> {
     GROUP.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-#[cfg(unix)]
-pub(super) fn pid(child: &Child) -> Option<Pid> {
-    i32::try_from(child.id()).ok().and_then(Pid::from_raw)
+/// Starts a process with a group of its own, which ends together with this program. Returns it with its standard input
+/// and output.
+pub(super) fn start(command: process::Command) -> io::Result<(Child, Option<WritePipe>, Option<ReadPipe>)> {
+    let mut group = lock_group();
+    if is_ending() {
+        // The group has been ended already.
+        drop(group);
+        block_if_ending();
+        group = lock_group();
+    }
+    let Spawned { child, group: started, stdin, stdout, .. } = spawn(command)?;
+    *group = Some(started);
+    Ok((child, stdin, stdout))
 }
 
-#[cfg(unix)]
-pub(super) fn kill_group(group: &mut Option<Pid>) {
+pub(super) fn kill_group(group: &mut Option<ProcessGroup>) {
     if let Some(group) = group.take() {
-        let _ = kill_process_group(group, Signal::KILL);
+        group.kill();
     }
 }
 
 /// Ends the process group, and removes the file.
-#[cfg(unix)]
-fn release(group: &mut Option<Pid>, file: &mut Option<PathBuf>) {
+fn release(group: &mut Option<ProcessGroup>, file: &mut Option<PathBuf>) {
     kill_group(group);
     if let Some(file) = file.take() {
         let _ = fs::remove_file(file);
@@ -278,7 +280,7 @@ pub(super) fn end_on_signals() -> io::Result<()> {
             // The guard is kept, so that no process is started any more.
             let mut group = lock_group();
             release(&mut group, &mut FILE.lock().unwrap_or_else(PoisonError::into_inner));
-            std::process::exit(128 + signal);
+            process::exit(128 + signal);
         }
     };
     if cfg!(panic = "abort") {
@@ -287,8 +289,39 @@ pub(super) fn end_on_signals() -> io::Result<()> {
     thread::Builder::new().name("signals".into()).spawn(end).map(|_| ())
 }
 
+/// Ends the server together with this program at the events of the console, which do not reach a job, and at a panic if
+/// it aborts the program.
+#[cfg(not(unix))]
+pub(super) fn end_on_signals() -> io::Result<()> {
+    use std::sync::LazyLock;
+
+    use mcp_driver::signals::{Closing, register};
+
+    /// The group of the server that runs.
+    struct Group;
+
+    impl Closing for Group {
+        fn begin_close(&self) {
+            self.kill();
+        }
+
+        fn wait(&self) {}
+
+        fn kill(&self) {
+            release(&mut lock_group(), &mut FILE.lock().unwrap_or_else(PoisonError::into_inner));
+        }
+    }
+
+    static CURRENT: LazyLock<Arc<Group>> = LazyLock::new(|| Arc::new(Group));
+
+    if cfg!(panic = "abort") {
+        end_on_panics();
+    }
+    register(&CURRENT);
+    mcp_blocking::shutdown_on_signals()
+}
+
 /// Ends the server together with this program at a panic.
-#[cfg(unix)]
 fn end_on_panics() {
     let previous = panic::take_hook();
     panic::set_hook(Box::new(move |info| {
@@ -300,14 +333,8 @@ fn end_on_panics() {
     }));
 }
 
-/// Does nothing: on Windows, the events of the console reach the server, too.
-#[cfg(not(unix))]
-pub(super) fn end_on_signals() -> io::Result<()> {
-    Ok(())
-}
-
 /// Writes pieces until there are no more, and closes the input.
-fn write_all(mut stdin: ChildStdin, pieces: &Receiver<Vec<u8>>, acknowledge: &SyncSender<io::Result<()>>) {
+fn write_all(mut stdin: impl Write, pieces: &Receiver<Vec<u8>>, acknowledge: &SyncSender<io::Result<()>>) {
     for piece in pieces {
         let outcome = stdin.write_all(&piece).and_then(|()| stdin.flush());
         if acknowledge.send(outcome).is_err() {
@@ -360,16 +387,16 @@ mod tests {
         if let Some(file) = env::var_os(PANICS) {
             end_on_panics();
             remove_on_signals(Some(file.into()));
-            let mut server = Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
-            *lock_group() = pid(&server);
+            let mut server = process::Command::new("sleep").arg("60").process_group(0).spawn().expect("it starts");
+            *lock_group() = Some(ProcessGroup::of(server.id()));
             thread::spawn(|| panic!("a bug")).join().expect_err("it panics");
             // The hook has ended the server.
             server.wait().expect("it ends");
             panic!("a second bug");
         }
-        let file = env::temp_dir().join(format!("mcp-cli-panics-{}", std::process::id()));
+        let file = env::temp_dir().join(format!("mcp-cli-panics-{}", process::id()));
         fs::write(&file, "a token").expect("it is written");
-        let mut test = Command::new(env::current_exe().expect("a program"));
+        let mut test = process::Command::new(env::current_exe().expect("a program"));
         test.args(["--exact", "check::process::tests::panics_end_the_server_and_remove_the_file", "--nocapture"]);
         let began = Instant::now();
         // The server has the outputs, too, so they end with it.

@@ -72,7 +72,8 @@ pub(super) fn icons(item: &Value) -> Verdict {
     let Some(icons) = icons.as_array() else { return failed("`icons` is not an array") };
     for icon in icons {
         let source = icon["src"].as_str().unwrap_or_default();
-        let is_uri = ["http://", "https://", "data:"].iter().any(|scheme| source.starts_with(scheme));
+        let has_scheme = |scheme: &&str| source.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
+        let is_uri = ["http://", "https://", "data:"].iter().any(has_scheme);
         ensure(is_uri, || format!("the source of an icon is `{source}`"))?;
         let theme = icon.get("theme");
         ensure(theme.is_none_or(|theme| *theme == "light" || *theme == "dark"), || "the theme of an icon".into())?;

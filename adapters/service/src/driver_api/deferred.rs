@@ -4,7 +4,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     pin::{Pin, pin},
-    sync::{Mutex, TryLockError},
+    sync::Mutex,
     task::{Context, Poll, Waker},
 };
 
@@ -51,6 +51,17 @@ impl<T> Deferred<T> {
         }
     }
 
+    /// Puts the result into `place` if it is available. Returns the rest of the operation otherwise.
+    pub(crate) fn ready_into(self, place: &mut Option<T>) -> Option<Self> {
+        match self.0 {
+            DeferredState::Ready(value) => {
+                *place = value;
+                None
+            }
+            running @ DeferredState::Running(_) => Some(Self(running)),
+        }
+    }
+
     /// Returns a reference to the result if it is available.
     pub(crate) const fn peek(&self) -> Option<&T> {
         match &self.0 {
@@ -90,15 +101,7 @@ impl<F: Future + Send + 'static> FutureSlot<F> {
     /// Creates a future and polls it once, as [`Deferred::poll_once`] does.
     pub(crate) fn poll_once(&self, future: impl FnOnce() -> F) -> Deferred<F::Output> {
         // User code runs under this lock, so other threads do not wait for it: they allocate instead.
-        let mut slot = match self.0.try_lock() {
-            Ok(slot) => slot,
-            Err(error) => {
-                if let TryLockError::Poisoned(_) = error {
-                    self.0.clear_poison();
-                }
-                return Deferred::poll_once(future());
-            }
-        };
+        let Ok(mut slot) = self.0.try_lock() else { return self.poll_outside(future()) };
         let mut place = slot.take().unwrap_or_else(|| Box::pin(None));
         place.set(Some(future()));
         let mut polled = PolledFuture(place);
@@ -110,6 +113,15 @@ impl<F: Future + Send + 'static> FutureSlot<F> {
             }
             Poll::Pending => Deferred::new(polled),
         }
+    }
+
+    /// Polls a future once in memory of its own, because the slot is in use, or a panic has ended its use.
+    #[cold]
+    fn poll_outside(&self, future: F) -> Deferred<F::Output> {
+        if self.0.is_poisoned() {
+            self.0.clear_poison();
+        }
+        Deferred::poll_once(future)
     }
 }
 

@@ -6,7 +6,7 @@ use std::{
     future::poll_fn,
     mem,
     sync::{
-        Mutex,
+        Mutex, OnceLock,
         atomic::{AtomicU64, Ordering},
     },
     task::{Poll, Waker},
@@ -14,6 +14,7 @@ use std::{
 
 use mcp_proto::{
     connection::{Connection, SendError},
+    protocol::Phase,
     rpc::Timestamp,
 };
 
@@ -32,6 +33,8 @@ pub struct Waiters {
     /// them.
     messages: WaitQueue,
     requests: WaitQueue,
+    /// Waiters with requests on behalf of others. Few connections have them.
+    shared: OnceLock<Box<WaitQueue>>,
     timers: Mutex<Timers>,
     /// The time of the first timer, in nanoseconds, so that a driver can check it without the lock. Written under their
     /// lock.
@@ -44,6 +47,10 @@ struct Timers {
     wakers: BTreeMap<(Timestamp, u64), Waker>,
 }
 
+/// Requests on behalf of others are sent while less output than this waits, in bytes. The next one has to wait until
+/// what was sent before has left, so this is also about how far it is behind in the outbox.
+const SHARED: usize = 1 << 20;
+
 /// The time of a timer that is not set.
 const NEVER: u64 = u64::MAX;
 
@@ -53,14 +60,15 @@ const NEVER: u64 = u64::MAX;
 pub struct Capacity {
     messages: bool,
     requests: bool,
+    shared: bool,
 }
 
 impl Waiters {
     /// Creates empty wait queues.
     #[must_use]
     pub fn new() -> Self {
-        let (messages, requests, timers) = Default::default();
-        Self { messages, requests, timers, earliest: AtomicU64::new(NEVER) }
+        let (messages, requests, shared, timers) = Default::default();
+        Self { messages, requests, shared, timers, earliest: AtomicU64::new(NEVER) }
     }
 
     /// Returns the queues whose first waiter can continue. Call it under the lock of the connection.
@@ -68,6 +76,7 @@ impl Waiters {
         Capacity {
             messages: !self.messages.is_empty() && connection.has_room(),
             requests: !self.requests.is_empty() && connection.has_room_for_request(),
+            shared: self.shared.get().is_some_and(|shared| !shared.is_empty()) && has_shared_room(connection),
         }
     }
 
@@ -79,6 +88,9 @@ impl Waiters {
         }
         if capacity.requests {
             self.requests.notify_one();
+        }
+        if capacity.shared {
+            self.shared.get().into_iter().for_each(|shared| shared.notify_one());
         }
     }
 
@@ -127,7 +139,13 @@ impl Waiters {
 
     #[cfg(test)]
     pub(crate) fn len(&self) -> usize {
-        self.messages.len() + self.requests.len() + lock(&self.timers).wakers.len()
+        self.waiting_for_room() + lock(&self.timers).wakers.len()
+    }
+
+    #[cfg(test)]
+    pub(crate) fn waiting_for_room(&self) -> usize {
+        let shared = self.shared.get().map_or(0, |shared| shared.len());
+        self.messages.len() + self.requests.len() + shared
     }
 }
 
@@ -161,6 +179,13 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         self.waiters().requests.acquire(|| unless_busy(f())).await
     }
 
+    /// Sends a request on behalf of one of several clients, as soon as little output waits. `f` tries to send it as in
+    /// `when_writable`.
+    pub(crate) async fn when_shared_slot<T>(&self, f: impl Fn() -> Result<T, SendError>) -> Result<T, SendError> {
+        let shared = self.waiters().shared.get_or_init(Box::default);
+        shared.acquire(|| self.read(has_shared_room).then(|| unless_busy(f())).flatten()).await
+    }
+
     /// Waits until a request would not be refused as [`SendError::Busy`], or the connection has ended.
     pub(crate) async fn wait_for_request_slot(&self) {
         self.waiters().requests.acquire(|| self.read(|conn| conn.has_room_for_request()).then_some(())).await;
@@ -176,6 +201,13 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         })
         .await;
     }
+}
+
+/// Returns whether so little output waits that a request on behalf of others is sent. It is always true once the
+/// connection closes.
+fn has_shared_room<E>(connection: &Connection<E>) -> bool {
+    connection.phase() >= Phase::Draining
+        || connection.has_room_for_request() && connection.usage().outbox_bytes < SHARED
 }
 
 fn unless_busy<T>(tried: Result<T, SendError>) -> Option<Result<T, SendError>> {

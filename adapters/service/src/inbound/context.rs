@@ -320,6 +320,13 @@ impl<E: Role> Context<E> {
         in_flight.recycle();
     }
 
+    /// Returns the entry of the ended request for reuse, unless it is still referenced.
+    #[inline]
+    pub(super) fn into_entry(self) -> Option<Arc<InFlight<E::InFlight>>> {
+        let Self { in_flight, .. } = self;
+        in_flight.cleared()
+    }
+
     /// Returns the failure as the peer may get it.
     pub(crate) fn masked(&self, failure: Failure) -> Failure {
         if E::masks_failures(&self.shared.app) { failure.masked() } else { failure }

@@ -122,7 +122,7 @@ impl<E: Role> CustomMethods<E> {
 
     /// Adds a middleware inside of all others.
     pub(crate) fn wrap(&mut self, layer: impl Layer<E> + 'static) {
-        Arc::make_mut(&mut self.layers).push(Arc::new(layer));
+        self.layers.push(Box::new(layer));
     }
 
     pub(crate) fn has_layers(&self) -> bool {

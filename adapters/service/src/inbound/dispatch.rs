@@ -23,7 +23,6 @@ use super::{
     in_flight::InFlight,
     layered_call::outcome,
     log,
-    middleware::Layers,
     received::Received,
     request::InboundRequest,
     request_scope::RequestScope,
@@ -68,7 +67,7 @@ impl<E: Dispatch> SessionState<E> {
         if self.has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            let in_flight = self.begin_request(inbound, inbound.meta(), None, false);
+            let in_flight = self.begin_request(inbound, inbound.meta(), false);
             return Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, run));
         }
         let span = Span::of(inbound);
@@ -106,7 +105,7 @@ impl<E: Dispatch> SessionState<E> {
         kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
-        self.scoped_job(inbound, self.begin_request(inbound, meta, None, true), kind, f)
+        self.scoped_job(inbound, self.begin_request(inbound, meta, true), kind, f)
     }
 
     /// Creates the job of this kind that responds to a request whose entry exists.
@@ -123,20 +122,33 @@ impl<E: Dispatch> SessionState<E> {
         Job::of(kind, Schedule::Concurrent, move || responder.run_and_respond(scope, f))
     }
 
-    /// Adds the entry of a request, and records the request for middleware, if there is any. `arguments` are those in
-    /// its params, if their place is known.
+    /// Adds the entry of a request, and records the request for middleware, if there is any.
     pub(crate) fn begin_request(
         &self,
         inbound: &InboundRequest<'_, E>,
         meta: Option<Meta>,
-        arguments: Option<&RawJson<'_>>,
         has_handler: bool,
     ) -> Arc<InFlight<E::InFlight>> {
-        self.in_flight.begin(inbound.key, meta, |in_flight| {
+        self.in_flight.begin(InFlight::from_pool(), inbound.key, meta, |in_flight| {
             E::on_request(self, inbound, &mut in_flight.role);
             if self.has_layers() {
-                in_flight.record(|received| received.record(inbound, arguments, has_handler));
+                in_flight.record(|received| received.record(inbound, None, has_handler));
             }
+        })
+    }
+
+    /// Adds the entry of a request with a handler and middleware. `arguments` are those in its params. `entry` is
+    /// reused, if there is one.
+    pub(crate) fn begin_layered_request(
+        &self,
+        entry: Option<Arc<InFlight<E::InFlight>>>,
+        inbound: &InboundRequest<'_, E>,
+        meta: Option<Meta>,
+        arguments: &RawJson<'_>,
+    ) -> Arc<InFlight<E::InFlight>> {
+        self.in_flight.begin(entry.or_else(InFlight::from_pool), inbound.key, meta, |in_flight| {
+            E::on_request(self, inbound, &mut in_flight.role);
+            in_flight.record(|received| received.record(inbound, Some(arguments), true));
         })
     }
 
@@ -156,14 +168,9 @@ impl<E: Dispatch> SessionState<E> {
         E::custom(&self.app).has_layers()
     }
 
-    /// Returns the middleware of the application.
-    pub(crate) fn layers(&self) -> Layers<E> {
-        E::custom(&self.app).layers.clone()
-    }
-
-    /// Returns the middleware and the span of a request.
-    pub(crate) fn request_scope(&self, inbound: &InboundRequest<'_, E>) -> RequestScope<E> {
-        RequestScope::of(&E::custom(&self.app).layers, inbound)
+    /// Returns the scope of a request.
+    pub(crate) fn request_scope(&self, inbound: &InboundRequest<'_, E>) -> RequestScope {
+        RequestScope::new(self.has_layers(), inbound)
     }
 
     pub(super) fn handle_notification(

@@ -96,10 +96,20 @@ impl<X: RoleInFlight> InFlight<X> {
         }
     }
 
-    /// Creates the entry of a request. `record` can record it for middleware.
-    pub(crate) fn of_request(key: ReplyKey, meta: Option<Meta>, record: impl FnOnce(&mut Self)) -> Arc<Self> {
+    /// Returns an entry that this thread keeps for reuse.
+    #[inline]
+    pub(crate) fn from_pool() -> Option<Arc<Self>> {
+        X::with_pool(Vec::pop).flatten()
+    }
+
+    /// Creates the entry of a request, in `place` if there is one. `record` can record it for middleware.
+    pub(crate) fn of_request(
+        place: Option<Arc<Self>>,
+        key: ReplyKey,
+        meta: Option<Meta>,
+        record: impl FnOnce(&mut Self),
+    ) -> Arc<Self> {
         let origin = RequestOrigin::Request(key);
-        let place = X::with_pool(Vec::pop).flatten();
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
@@ -114,13 +124,11 @@ impl<X: RoleInFlight> InFlight<X> {
 
     /// Records the request for middleware.
     pub(crate) fn record(&mut self, record: impl FnOnce(&mut Received)) {
-        match self.received.get_mut() {
-            Some(received) => record(received),
-            None => {
-                let mut received = Box::default();
-                record(&mut received);
-                let _ = self.received.set(received);
-            }
+        if self.received.get().is_none() {
+            let _ = self.received.set(Box::default());
+        }
+        if let Some(received) = self.received.get_mut() {
+            record(received);
         }
     }
 
@@ -147,15 +155,21 @@ impl<X: RoleInFlight> InFlight<X> {
     }
 
     /// Recycles the entry of an ended request, unless it is still referenced.
-    pub(crate) fn recycle(mut self: Arc<Self>) {
-        if let Some(ended) = Arc::get_mut(&mut self) {
-            ended.clear();
+    pub(crate) fn recycle(self: Arc<Self>) {
+        if let Some(entry) = self.cleared() {
             X::with_pool(|pool| {
                 if pool.len() < MAX_POOLED {
-                    pool.push(self);
+                    pool.push(entry);
                 }
             });
         }
+    }
+
+    /// Returns the entry of an ended request without its data, unless it is still referenced.
+    #[inline]
+    pub(crate) fn cleared(mut self: Arc<Self>) -> Option<Arc<Self>> {
+        Arc::get_mut(&mut self)?.clear();
+        Some(self)
     }
 
     /// Cancels the request. Returns the requests to the peer that its handler waits for: they are cancelled with it.
@@ -231,14 +245,15 @@ impl<X: RoleInFlight> Default for InFlightTable<X> {
 }
 
 impl<X: RoleInFlight> InFlightTable<X> {
-    /// Adds the entry of a request.
+    /// Adds the entry of a request, in `place` if there is one.
     pub(crate) fn begin(
         &self,
+        place: Option<Arc<InFlight<X>>>,
         key: ReplyKey,
         meta: Option<Meta>,
         record: impl FnOnce(&mut InFlight<X>),
     ) -> Arc<InFlight<X>> {
-        let in_flight = InFlight::of_request(key, meta, record);
+        let in_flight = InFlight::of_request(place, key, meta, record);
         let before = {
             let Slots { requests, taken } = &mut *lock(&self.0);
             if requests.len() <= key.slot() {

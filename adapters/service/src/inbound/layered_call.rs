@@ -17,45 +17,43 @@ use mcp_proto::{
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
     context::{Context, RequestContext},
-    in_flight::RoleInFlight,
-    middleware::{Completed, Layer, Layers},
+    custom_methods::Dispatch,
+    in_flight::{InFlight, RoleInFlight},
+    middleware::{Completed, Layer, has_arguments, run_inner_layer, unexpected_arguments},
     replaceable::Replaceable,
     rpc_result::{AnyResult, ResponseKind, RpcResult, respond},
     state::Role,
 };
 use crate::driver_api::deferred::Deferred;
 
-/// The context and the middleware of a request, which its handler, its middleware and its responder share. Its memory
-/// can be reused.
-pub(crate) struct SharedRequest<E: Role>(Arc<Option<(Context<E>, Layers<E>)>>);
+/// The context of a request, which its handler, its middleware and its responder share. Its memory can be reused.
+pub(crate) struct SharedRequest<E: Role>(Arc<Option<Context<E>>>);
 
 impl<E: Role> SharedRequest<E> {
-    pub(crate) fn new(context: Context<E>, layers: Layers<E>) -> Self {
-        Self(Arc::new(Some((context, layers))))
+    pub(crate) fn new(context: Context<E>) -> Self {
+        Self(Arc::new(Some(context)))
     }
 
     /// Takes the context, unless the request is still shared.
     fn take(&mut self) -> Option<Context<E>> {
-        Some(Arc::get_mut(&mut self.0)?.take()?.0)
+        Arc::get_mut(&mut self.0)?.take()
     }
 
     pub(super) fn is(&self, other: &Self) -> bool {
         Arc::ptr_eq(&self.0, &other.0)
     }
+}
 
+impl<E: Dispatch> SharedRequest<E> {
     /// Returns the middleware with this number.
     pub(super) fn layer(&self, number: usize) -> Option<&dyn Layer<E>> {
-        self.parts().1.get(number).map(|layer| &**layer)
-    }
-
-    fn parts(&self) -> &(Context<E>, Layers<E>) {
-        (*self.0).as_ref().expect("a request that is shared is not cleared")
+        E::custom(&self.context().shared.app).layers.get(number).map(|layer| &**layer)
     }
 }
 
 impl<E: Role> RequestContext<E> for SharedRequest<E> {
     fn context(&self) -> &Context<E> {
-        &self.parts().0
+        (*self.0).as_ref().expect("a request that is shared is not cleared")
     }
 
     fn recycle(mut self) {
@@ -78,6 +76,8 @@ pub(crate) struct LayeredState<E: Role, T> {
     chain: Chain<E>,
     /// The response of the handler, once it has ended.
     answer: Option<RpcResult<T>>,
+    /// The entry of the last request, for reuse.
+    entry: Option<Arc<InFlight<E::InFlight>>>,
 }
 
 /// The progress of a request through its middleware.
@@ -98,9 +98,28 @@ struct Seen {
     result: OnceLock<Option<JsonObject>>,
 }
 
+impl<E: Dispatch> Chain<E> {
+    /// Hands the arguments that middleware has set to the handler, if it is next. Returns the outcome if the request
+    /// cannot have arguments.
+    #[cold]
+    fn pass_arguments(&mut self) -> Result<(), Completed> {
+        let context = self.request.context();
+        if !has_arguments(context.in_flight.received.get().and_then(|received| received.known())) {
+            return Err(unexpected_arguments(context));
+        }
+        if self.request.layer(self.depth).is_none()
+            && let Some(arguments) = self.arguments.take()
+        {
+            // A request has one handler, which runs once.
+            let _ = context.in_flight.arguments.set(arguments);
+        }
+        Ok(())
+    }
+}
+
 impl<E: Role, T> LayeredState<E, T> {
     const fn new(request: SharedRequest<E>) -> Self {
-        Self { chain: Chain { request, depth: 0, arguments: None, seen: OnceLock::new() }, answer: None }
+        Self { chain: Chain { request, depth: 0, arguments: None, seen: OnceLock::new() }, answer: None, entry: None }
     }
 
     pub(crate) fn context(&self) -> &Context<E> {
@@ -108,12 +127,17 @@ impl<E: Role, T> LayeredState<E, T> {
     }
 
     /// Prepares the state for a request. The state has not begun another one, or has ended it.
-    pub(crate) fn begin(&mut self, context: Context<E>, layers: Layers<E>) -> SharedRequest<E> {
+    pub(crate) fn begin(&mut self, context: Context<E>) -> SharedRequest<E> {
         match Arc::get_mut(&mut self.chain.request.0) {
-            Some(free) => *free = Some((context, layers)),
-            None => self.chain.request = SharedRequest::new(context, layers),
+            Some(free) => *free = Some(context),
+            None => self.chain.request = SharedRequest::new(context),
         }
         self.chain.request.clone()
+    }
+
+    /// Returns the entry of the last request, for the next one.
+    pub(crate) const fn take_entry(&mut self) -> Option<Arc<InFlight<E::InFlight>>> {
+        self.entry.take()
     }
 
     /// Clears the state for another request, after the response was sent. Returns `false` if middleware still has the
@@ -123,7 +147,9 @@ impl<E: Role, T> LayeredState<E, T> {
         self.chain.depth = 0;
         self.chain.arguments = None;
         drop(self.chain.seen.take());
-        self.chain.request.take().map(Context::recycle).is_some()
+        let Some(context) = self.chain.request.take() else { return false };
+        self.entry = context.into_entry();
+        true
     }
 
     /// Returns the result that was encoded for middleware.
@@ -162,7 +188,7 @@ impl<E: Role, T> Default for LayeredState<E, T> {
 
 /// A handler that middleware wraps, with its state.
 pub(crate) trait LayeredCall: Send + Sync + 'static {
-    type Role: Role;
+    type Role: Dispatch;
     type Result: Encode + Send + Sync + 'static;
 
     fn state(&self) -> &LayeredState<Self::Role, Self::Result>;
@@ -182,8 +208,8 @@ pub(super) trait AnyCall<E: Role>: AnyAnswer {
 
     fn chain_mut(&mut self) -> &mut Chain<E>;
 
-    /// Runs the handler.
-    fn run(self: Box<Self>) -> Deferred<Completed>;
+    /// Runs the next middleware, or the handler after the last one.
+    fn proceed(self: Box<Self>) -> Deferred<Completed>;
 }
 
 /// The response of a handler of any type.
@@ -222,24 +248,32 @@ impl<C: LayeredCall> AnyCall<C::Role> for C {
         &mut self.state_mut().chain
     }
 
-    fn run(mut self: Box<Self>) -> Deferred<Completed> {
+    fn proceed(mut self: Box<Self>) -> Deferred<Completed> {
         let chain = self.chain_mut();
-        if let Some(arguments) = chain.arguments.take() {
-            // A request has one handler, which runs once.
-            let _ = chain.request.context().in_flight.arguments.set(arguments);
+        if chain.arguments.is_some()
+            && let Err(completed) = chain.pass_arguments()
+        {
+            return Deferred::ready(completed);
         }
-        match self.start().try_take() {
-            Ok(answer) => {
-                self.state_mut().answer = Some(answer);
-                Deferred::ready(Completed::of(self))
-            }
-            Err(running) => Deferred::new(async move {
-                let answer = catch_panic_async(pin!(running)).await;
-                self.state_mut().answer = Some(answer);
-                Completed::of(self)
-            }),
+        if chain.request.layer(chain.depth).is_some() {
+            return run_inner_layer(self);
+        }
+        let running = self.start();
+        match running.ready_into(&mut self.state_mut().answer) {
+            None => Deferred::ready(Completed::of(self)),
+            Some(running) => when_ended(self, running),
         }
     }
+}
+
+/// Waits for the end of a handler.
+#[cold]
+fn when_ended<C: LayeredCall>(mut call: Box<C>, running: Deferred<RpcResult<C::Result>>) -> Deferred<Completed> {
+    Deferred::new(async move {
+        let answer = catch_panic_async(pin!(running)).await;
+        call.state_mut().answer = Some(answer);
+        Completed::of(call)
+    })
 }
 
 impl<C: LayeredCall> AnyAnswer for C {
@@ -250,7 +284,7 @@ impl<C: LayeredCall> AnyAnswer for C {
     fn result(&self) -> Option<&JsonObject> {
         let Seen { kind, result } = seen(self);
         let encode = || {
-            let LayeredState { chain, answer } = self.state();
+            let LayeredState { chain, answer, .. } = self.state();
             let result = answer.as_ref()?.as_ref().ok()?;
             At(result, Some(chain.request.context().version())).to_json().ok()?.try_into().ok()
         };
@@ -269,7 +303,7 @@ fn seen<C: LayeredCall>(call: &C) -> &Seen {
 
 /// Takes the response of the handler.
 pub(super) fn take_answer<C: LayeredCall>(call: &mut C) -> RpcResult<Replaceable<C::Result>> {
-    let LayeredState { chain, answer } = call.state_mut();
+    let LayeredState { chain, answer, .. } = call.state_mut();
     let (answer, seen) = (answer.take(), chain.seen.take());
     let result = answer.unwrap_or_else(|| Err(ErrorObject::internal("Internal error")))?;
     Ok(match seen.and_then(|seen| seen.result.into_inner().flatten()) {
@@ -291,7 +325,7 @@ impl<E: Role, F, T> FunctionCall<E, F, T> {
     }
 }
 
-impl<E: Role, F, T> LayeredCall for FunctionCall<E, F, T>
+impl<E: Dispatch, F, T> LayeredCall for FunctionCall<E, F, T>
 where
     F: FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     T: Encode + Send + Sync + 'static,

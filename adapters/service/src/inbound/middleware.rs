@@ -2,6 +2,7 @@
 
 use std::{
     any::Any,
+    convert::identity,
     fmt,
     future::{Future, poll_fn},
     panic::{AssertUnwindSafe, catch_unwind},
@@ -19,9 +20,10 @@ use serde_core::de::DeserializeOwned;
 
 use super::{
     context::{Context, RequestContext},
+    custom_methods::Dispatch,
     failure::Failure,
     in_flight::RequestOrigin,
-    layered_call::{AnyAnswer, AnyCall, LayeredCall, RequestIdentity, SharedRequest, take_answer},
+    layered_call::{AnyAnswer, AnyCall, Chain, LayeredCall, RequestIdentity, SharedRequest, take_answer},
     log,
     received::Received,
     replaceable::{Replaceable, Replaced},
@@ -135,36 +137,12 @@ impl<E: Role> fmt::Debug for IncomingRequest<E> {
 pub struct Next<E: Role = ServerRole>(Box<dyn AnyCall<E>>);
 
 impl<E: Role> Next<E> {
-    pub(super) fn new(call: Box<impl LayeredCall<Role = E>>) -> Self {
-        Self(call)
-    }
-
     /// Runs the rest of the chain, and returns the outcome. A panic in it is an error outcome.
     ///
     /// The chain begins at once. Most chains have ended when this returns; the rest runs while the outcome is awaited.
     /// Dropping it before it is ready drops the handler.
     pub fn run(self) -> Deferred<Completed> {
-        let Self(mut call) = self;
-        let chain = call.chain_mut();
-        if chain.arguments.is_some() && !has_arguments(RequestIdentity::of(chain.request.context()).method) {
-            log::failed("middleware has set arguments of a request that has none");
-            let error = Failure::rpc(ErrorObject::internal("Internal error"));
-            return Deferred::ready(Completed::failed(chain.request.context(), error));
-        }
-        let request = chain.request.clone();
-        let Some(layer) = request.layer(chain.depth) else { return call.run() };
-        chain.depth += 1;
-        let incoming = IncomingRequest { request: request.clone(), arguments: chain.arguments.clone() };
-        let begun = catch_unwind(AssertUnwindSafe(|| layer.run(incoming, Self(call))));
-        match begun.unwrap_or_else(|_| Deferred::ready(Err(panicked()))).try_take() {
-            Ok(Ok(completed)) => Deferred::ready(completed),
-            Ok(Err(failure)) => Deferred::ready(Completed::failed(request.context(), failure)),
-            Err(mut running) => Deferred::new(poll_fn(move |cx| {
-                let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut running).poll(cx)));
-                let polled = polled.unwrap_or_else(|_| Poll::Ready(Err(panicked())));
-                polled.map(|outcome| outcome.unwrap_or_else(|failure| Completed::failed(request.context(), failure)))
-            })),
-        }
+        self.0.proceed()
     }
 
     /// Replaces the arguments of a `tools/call` or a `prompts/get` for the rest of the chain. They are checked against
@@ -203,6 +181,9 @@ impl<E: Role> fmt::Debug for Next<E> {
 /// The outcome of a request. Only [`Next`] returns one.
 pub struct Completed(Outcome);
 
+/// The call with the response of the handler, or the response that middleware has set.
+pub(super) type CallOutcome<C> = Result<Box<C>, Box<RpcResult<Replaced>>>;
+
 enum Outcome {
     /// The response of the handler.
     Handler(Box<dyn AnyAnswer>),
@@ -235,12 +216,34 @@ impl LayerOutcome {
     }
 }
 
+impl LayerOutcome {
+    /// Returns the response to a request, if it is the one of this outcome.
+    #[cold]
+    fn into_answer<E: Role>(self, context: &Context<E>) -> Box<RpcResult<Replaced>> {
+        if !self.request.is(context) {
+            return foreign();
+        }
+        match (self.kind, self.result) {
+            (ResponseKind::Error(error), _) => Box::new(Err(error)),
+            (kind, Some(result)) => Box::new(Ok(Replaced { result, kind })),
+            (_, None) => foreign(),
+        }
+    }
+}
+
+/// Returns the response to a request whose middleware has kept the outcome of another request and returned it.
+#[cold]
+fn foreign() -> Box<RpcResult<Replaced>> {
+    Box::new(Err(ErrorObject::internal("Internal error")))
+}
+
 impl Completed {
     pub(super) fn of(call: Box<dyn AnyAnswer>) -> Self {
         Self(Outcome::Handler(call))
     }
 
     /// Creates the outcome of a middleware that has failed.
+    #[cold]
     fn failed<E: Role>(context: &Context<E>, failure: Failure) -> Self {
         let (request, kind) = (RequestIdentity::of(context), ResponseKind::Error(context.explain(failure)));
         Self(Outcome::Layer(Box::new(LayerOutcome { request, kind, result: None })))
@@ -295,23 +298,14 @@ impl Completed {
     }
 
     /// Returns the call with the response to this request, whose handler is in a `C`, or the response of middleware.
-    pub(super) fn into_call<C: LayeredCall>(
-        self,
-        request: &SharedRequest<C::Role>,
-    ) -> Result<Box<C>, RpcResult<Box<Replaced>>> {
-        // A layer may have kept the outcome of another request and returned it for this one.
-        let foreign = || Err(ErrorObject::internal("Internal error"));
+    #[inline(always)]
+    pub(super) fn into_call<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> CallOutcome<C> {
         match self.0 {
             Outcome::Handler(answer) => match (answer as Box<dyn Any>).downcast::<C>() {
                 Ok(call) if call.chain().request.is(request) => Ok(call),
                 _ => Err(foreign()),
             },
-            Outcome::Layer(outcome) if !outcome.request.is(request.context()) => Err(foreign()),
-            Outcome::Layer(outcome) => Err(match (outcome.kind, outcome.result) {
-                (ResponseKind::Error(error), _) => Err(error),
-                (kind, Some(result)) => Ok(Box::new(Replaced { result, kind })),
-                (_, None) => foreign(),
-            }),
+            Outcome::Layer(outcome) => Err(outcome.into_answer(request.context())),
         }
     }
 
@@ -319,7 +313,7 @@ impl Completed {
     fn into_answer<C: LayeredCall>(self, request: &SharedRequest<C::Role>) -> RpcResult<Replaceable<C::Result>> {
         match self.into_call::<C>(request) {
             Ok(mut call) => take_answer(&mut *call),
-            Err(answer) => answer.map(Replaceable::Replaced),
+            Err(answer) => answer.map(|replaced| Replaceable::Replaced(Box::new(replaced))),
         }
     }
 }
@@ -330,12 +324,70 @@ impl fmt::Debug for Completed {
     }
 }
 
-/// Runs a request through its middleware.
+/// Runs the next middleware of a request. The call has the same reference to the request.
+#[inline(always)]
+fn run_layer<E: Role>(
+    layer: &dyn Layer<E>,
+    incoming: IncomingRequest<E>,
+    call: Box<dyn AnyCall<E>>,
+    request: &SharedRequest<E>,
+) -> Result<Completed, Deferred<Completed>> {
+    let begun = catch_unwind(AssertUnwindSafe(|| layer.run(incoming, Next(call))));
+    match begun.unwrap_or_else(|_| Deferred::ready(Err(panicked()))).try_take() {
+        Ok(Ok(completed)) => Ok(completed),
+        Ok(Err(failure)) => Ok(Completed::failed(request.context(), failure)),
+        Err(running) => Err(rest_of_layer(running, request.clone())),
+    }
+}
+
+/// Runs a middleware that waits.
+#[cold]
+fn rest_of_layer<E: Role>(
+    mut running: Deferred<Result<Completed, Failure>>,
+    request: SharedRequest<E>,
+) -> Deferred<Completed> {
+    Deferred::new(poll_fn(move |cx| {
+        let polled = catch_unwind(AssertUnwindSafe(|| Pin::new(&mut running).poll(cx)));
+        let polled = polled.unwrap_or_else(|_| Poll::Ready(Err(panicked())));
+        polled.map(|outcome| outcome.unwrap_or_else(|failure| Completed::failed(request.context(), failure)))
+    }))
+}
+
+/// Runs the next middleware of a call that has begun.
+pub(super) fn run_inner_layer<E: Dispatch>(mut call: Box<dyn AnyCall<E>>) -> Deferred<Completed> {
+    let Chain { request, depth, arguments, .. } = call.chain_mut();
+    let request = request.clone();
+    let Some(layer) = request.layer(*depth) else { return call.proceed() };
+    *depth += 1;
+    let incoming = IncomingRequest { request: request.clone(), arguments: arguments.clone() };
+    run_layer(layer, incoming, call, &request).map_or_else(identity, Deferred::ready)
+}
+
+/// Runs a call through its middleware. `request` is that of the call. Returns the rest if it has to wait.
+#[inline(always)]
 pub(super) fn run_layers<C: LayeredCall>(
+    mut call: Box<C>,
+    request: &SharedRequest<C::Role>,
+) -> Result<Completed, Deferred<Completed>> {
+    let Some(layer) = request.layer(0) else { return Err(call.proceed()) };
+    call.chain_mut().depth = 1;
+    let incoming = IncomingRequest { request: request.clone(), arguments: None };
+    run_layer(layer, incoming, call, request)
+}
+
+/// Returns the outcome of a call whose middleware has set arguments that its request cannot have.
+#[cold]
+pub(super) fn unexpected_arguments<E: Role>(context: &Context<E>) -> Completed {
+    log::failed("middleware has set arguments of a request that has none");
+    Completed::failed(context, Failure::rpc(ErrorObject::internal("Internal error")))
+}
+
+/// Runs a call through its middleware, and returns the response. `request` is that of the call.
+pub(super) fn answer_of_layers<C: LayeredCall>(
     call: Box<C>,
     request: &SharedRequest<C::Role>,
 ) -> Deferred<RpcResult<Replaceable<C::Result>>> {
-    match Next::new(call).run().try_take() {
+    match run_layers(call, request) {
         Ok(completed) => Deferred::ready(completed.into_answer::<C>(request)),
         Err(running) => {
             let request = request.clone();
@@ -368,7 +420,7 @@ pub(crate) trait Layer<E: Role>: Send + Sync {
 }
 
 /// All middleware, the outermost first.
-pub(crate) type Layers<E> = Arc<Vec<Arc<dyn Layer<E>>>>;
+pub(crate) type Layers<E> = Vec<Box<dyn Layer<E>>>;
 
 /// A middleware that is a function.
 pub(crate) struct FunctionLayer<F, T> {
@@ -403,6 +455,6 @@ impl<E: Role, M: Middleware<E>> Layer<E> for MiddlewareLayer<M> {
 }
 
 /// Returns whether requests of this method have arguments.
-const fn has_arguments(method: Option<Method>) -> bool {
+pub(super) const fn has_arguments(method: Option<Method>) -> bool {
     matches!(method, Some(Method::CallTool | Method::GetPrompt))
 }

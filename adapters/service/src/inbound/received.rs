@@ -39,11 +39,16 @@ impl Received {
         self.known = inbound.method.known();
         self.has_handler = has_handler;
         if self.known.is_none() {
-            inbound.method.as_str().clone_into(&mut self.custom);
+            self.set_custom(inbound.method.as_str());
         }
         if let Some(params) = &inbound.params {
             self.params.set(params, arguments);
         }
+    }
+
+    #[cold]
+    fn set_custom(&mut self, method: &str) {
+        method.clone_into(&mut self.custom);
     }
 
     /// Removes all data, so that another request can take its place.
@@ -87,6 +92,11 @@ impl Received {
 
     /// Returns the member `arguments` of the params. Null means none.
     pub(crate) fn arguments(&self) -> Option<RawJson<'_>> {
-        self.params.part().or_else(|| self.params.member("arguments").filter(|it| !it.is_null()))
+        self.placed_arguments().or_else(|| self.params.member("arguments").filter(|it| !it.is_null()))
+    }
+
+    /// Returns the member `arguments` of the params if its place is known.
+    pub(crate) fn placed_arguments(&self) -> Option<RawJson<'_>> {
+        self.params.part()
     }
 }

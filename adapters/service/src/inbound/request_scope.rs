@@ -7,8 +7,9 @@ use mcp_proto::schema::Encode;
 use super::{
     catch_panic::{catch_panic, catch_panic_async},
     context::Context,
+    custom_methods::Dispatch,
     layered_call::{FunctionCall, SharedRequest, response_kind},
-    middleware::{Layers, run_layers},
+    middleware::answer_of_layers,
     replaceable::Replaceable,
     request::InboundRequest,
     rpc_result::{ResponseKind, RpcResult},
@@ -17,36 +18,35 @@ use super::{
 };
 use crate::driver_api::deferred::Deferred;
 
-/// The middleware and the span of one request.
-pub(crate) struct RequestScope<E: Role> {
-    /// `None` if the application has no middleware.
-    layers: Option<Layers<E>>,
+/// The scope of the handler of one request.
+pub(crate) struct RequestScope {
+    /// Whether the application has middleware.
+    has_layers: bool,
     span: Span,
 }
 
-impl<E: Role> RequestScope<E> {
-    pub(crate) fn of(layers: &Layers<E>, inbound: &InboundRequest<'_, E>) -> Self {
-        Self { layers: (!layers.is_empty()).then(|| layers.clone()), span: Span::of(inbound) }
+impl RequestScope {
+    pub(crate) fn new<E: Role>(has_layers: bool, inbound: &InboundRequest<'_, E>) -> Self {
+        Self { has_layers, span: Span::of(inbound) }
     }
 
     pub(super) const fn has_layers(&self) -> bool {
-        self.layers.is_some()
+        self.has_layers
     }
 
     /// Runs the handler within the middleware and the span. A panic becomes an error.
-    pub(crate) fn run<T: Encode + Send + Sync + 'static>(
+    pub(crate) fn run<E: Dispatch, T: Encode + Send + Sync + 'static>(
         self,
         context: &Context<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<RpcResult<Replaceable<T>>> {
-        let Self { layers, span } = self;
-        let Some(layers) = layers else {
-            return Self { layers, span }.run_handler(context, f).map(|answer| answer.map(Replaceable::Handler));
-        };
-        let request = SharedRequest::new(context.clone(), layers);
+        if !self.has_layers {
+            return self.run_handler(context, f).map(|answer| answer.map(Replaceable::Handler));
+        }
+        let request = SharedRequest::new(context.clone());
         let call = Box::new(FunctionCall::new(request.clone(), f));
-        let begun = span.within(|| run_layers(call, &request));
-        ended(span, context, begun, |context, answer| match answer {
+        let begun = self.span.within(|| answer_of_layers(call, &request));
+        ended(self.span, context, begun, |context, answer| match answer {
             Ok(Replaceable::Replaced(replaced)) => replaced.kind.clone(),
             Ok(Replaceable::Handler(result)) => response_kind(context, Ok(result)),
             Ok(Replaceable::Encoded(encoded)) => response_kind(context, Ok(&encoded.0)),
@@ -55,7 +55,7 @@ impl<E: Role> RequestScope<E> {
     }
 
     /// Runs the handler of an application without middleware within the span. A panic becomes an error.
-    pub(super) fn run_handler<T: Send + 'static>(
+    pub(super) fn run_handler<E: Role, T: Send + 'static>(
         self,
         context: &Context<E>,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,

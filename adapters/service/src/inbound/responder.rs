@@ -12,9 +12,10 @@ use mcp_proto::{
 
 use super::{
     context::{Context, RequestContext},
+    custom_methods::Dispatch,
     in_flight::InFlight,
     layered_call::{LayeredCall, SharedRequest},
-    middleware::{Completed, Next},
+    middleware::{CallOutcome, Completed, run_layers},
     request_scope::RequestScope,
     rpc_result::{AnyResult, EmptyRpcResult, ResponseKind, RpcResult, refuse, respond},
     span::Span,
@@ -54,10 +55,10 @@ pub(crate) struct Responder<E: Role, C: RequestContext<E> = OwnContext<E>> {
     role: PhantomData<fn() -> E>,
 }
 
-impl<E: Role> Responder<E> {
+impl<E: Dispatch> Responder<E> {
     /// Creates a responder of a request without a handler.
     pub(crate) fn new(shared: &Arc<SessionState<E>>, connection: &Arc<dyn ConnectionHandle<E>>, key: ReplyKey) -> Self {
-        Self::of(shared.context(connection, InFlight::of_request(key, None, |_| {})), key)
+        Self::of(shared.context(connection, InFlight::of_request(InFlight::from_pool(), key, None, |_| {})), key)
     }
 
     /// Creates a responder with the context of the request.
@@ -68,7 +69,7 @@ impl<E: Role> Responder<E> {
     /// Runs the handler, and responds with its result.
     pub(crate) fn run_and_respond<T: Encode + Send + Sync + 'static>(
         mut self,
-        scope: RequestScope<E>,
+        scope: RequestScope,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Deferred<()> {
         self.begin();
@@ -96,46 +97,56 @@ impl<E: Role> Responder<E> {
     }
 }
 
-impl<E: Role> Responder<E, SharedRequest<E>> {
+impl<E: Dispatch> Responder<E, SharedRequest<E>> {
     /// Creates a responder of a request with middleware.
     pub(crate) const fn of_shared(request: SharedRequest<E>, key: ReplyKey) -> Self {
         Self::with(request, key)
     }
 
     /// Runs a call in memory of its own through its middleware, and responds with its result.
+    #[inline]
     pub(crate) fn run_call_and_respond<C: LayeredCall<Role = E>>(mut self, span: Span, call: Box<C>) -> Deferred<()> {
         self.begin();
-        if self.context.as_ref().is_none_or(|request| request.context().is_cancelled()) {
-            return self.send(cancelled());
-        }
-        match span.within(|| Next::new(call).run()).try_take() {
-            Ok(completed) => self.send_completed::<C>(&span, completed),
-            // Panics of user code are caught within.
-            Err(running) => Deferred::new(async move {
-                let completed = span.instrument(running).await;
-                self.send_completed::<C>(&span, completed).await;
-            }),
+        let request = self.context.as_ref().filter(|request| !request.context().is_cancelled());
+        let Some(request) = request else { return self.send_cancelled() };
+        match span.within(|| run_layers(call, request)) {
+            Ok(completed) => match ended::<C>(&span, request, completed) {
+                Ok(call) if self.try_send_call(&*call) => {
+                    call.recycle();
+                    Deferred::ready(())
+                }
+                outcome => self.send_outcome(outcome),
+            },
+            Err(running) => self.send_when_completed::<C>(span, running),
         }
     }
 
-    /// Sends the response, whose handler is in a `C`.
-    #[inline]
-    fn send_completed<C: LayeredCall<Role = E>>(self, span: &Span, completed: Completed) -> Deferred<()> {
-        let Some(request) = &self.context else { return Deferred::ready(()) };
-        let (context, outcome) = (request.context(), completed.into_call::<C>(request));
-        span.end(context.is_cancelled(), || match &outcome {
-            Ok(call) => call.state().response_kind(),
-            Err(Ok(replaced)) => replaced.kind.clone(),
-            Err(Err(error)) => ResponseKind::Error(error.clone()),
-        });
+    /// Waits for the outcome of a call, and responds with its result. Panics of user code are caught within.
+    #[cold]
+    fn send_when_completed<C: LayeredCall<Role = E>>(self, span: Span, running: Deferred<Completed>) -> Deferred<()> {
+        Deferred::new(async move {
+            let completed = span.instrument(running).await;
+            let Some(request) = &self.context else { return };
+            let outcome = ended::<C>(&span, request, completed);
+            self.send_outcome(outcome).await;
+        })
+    }
+
+    #[cold]
+    fn send_cancelled(self) -> Deferred<()> {
+        self.send(cancelled())
+    }
+
+    /// Sends the response of a handler, or the one that middleware has set.
+    #[cold]
+    fn send_outcome<C: LayeredCall<Role = E>>(self, outcome: CallOutcome<C>) -> Deferred<()> {
         match outcome {
             Ok(call) => self.send_call(call),
-            Err(answer) => self.send(answer.map(|replaced| *replaced)),
+            Err(answer) => self.send(*answer),
         }
     }
 
     /// Sends the response of a handler from the memory of its call, as soon as there is room for it.
-    #[inline]
     fn send_call<C: LayeredCall<Role = E>>(mut self, call: Box<C>) -> Deferred<()> {
         if self.try_send_call(&*call) {
             call.recycle();
@@ -242,6 +253,20 @@ impl<E: Role, C: RequestContext<E>> Responder<E, C> {
             (false, false) => "Too many requests wait to be served",
         }
     }
+}
+
+/// Returns the outcome of a request, and records its end in the span.
+#[inline(always)]
+fn ended<C: LayeredCall>(span: &Span, request: &SharedRequest<C::Role>, completed: Completed) -> CallOutcome<C> {
+    let outcome = completed.into_call::<C>(request);
+    span.end(request.context().is_cancelled(), || match &outcome {
+        Ok(call) => call.state().response_kind(),
+        Err(answer) => match &**answer {
+            Ok(replaced) => replaced.kind.clone(),
+            Err(error) => ResponseKind::Error(error.clone()),
+        },
+    });
+    outcome
 }
 
 /// Returns the response to a cancelled request. It is not sent, but it frees the slot of the request.

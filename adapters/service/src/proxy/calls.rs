@@ -145,7 +145,7 @@ impl Shared {
                 let permit = self.permit(context)?;
                 let (peer, entry) = (self.peer()?, CallEntry::new(context.clone()));
                 self.want_log(&peer, context);
-                let running = self.send(&peer, context, &entry, params).await?;
+                let running = self.send(&peer, context, (&entry, &permit), params).await?;
                 (entry, running, permit, peer)
             }
         };
@@ -218,12 +218,13 @@ impl Shared {
         })
     }
 
-    /// Sends the request, as soon as there is room for it.
+    /// Sends the request, as soon as there is room for it. Only one request of each client waits for the room, so that
+    /// other clients do not wait for all requests of a client with many large ones.
     async fn send<P>(
         self: &Arc<Self>,
         peer: &Peer<ClientRole>,
         context: &Context,
-        entry: &Arc<CallEntry>,
+        (entry, permit): (&Arc<CallEntry>, &Permit),
         params: P,
     ) -> Result<Running<P::Result>, Failure>
     where
@@ -249,9 +250,19 @@ impl Shared {
             let canceller = pending.canceller();
             Ok((Box::pin(pending) as Pin<Box<dyn Future<Output = _> + Send>>, canceller))
         };
-        match select_biased(peer.connection().when_request_slot(try_send), context.cancelled()).await {
-            Ok(Ok((result, canceller))) => Ok(Running { result, canceller, registered }),
-            Ok(Err(error)) => Err(self.failure(error.into(), context)),
+        let connection = peer.connection();
+        let sent = async {
+            let _turn = permit.turn().await;
+            connection.when_shared_slot(try_send).await
+        };
+        let is_late = async {
+            let until = connection.update(|_, now| now) + self.limits.call_time;
+            connection.sleep_until(until).await;
+        };
+        match select_biased(select_biased(sent, is_late), context.cancelled()).await {
+            Ok(Ok(Ok((result, canceller)))) => Ok(Running { result, canceller, registered }),
+            Ok(Ok(Err(error))) => Err(self.failure(error.into(), context)),
+            Ok(Err(())) => Err(self.failure(CallError::TimedOut { total: true }, context)),
             Err(_) => Err(CallError::Cancelled.into()),
         }
     }

@@ -68,6 +68,9 @@
 //! the connections of a listener: it gets another one while it has less than seven times the number of free ones. It is
 //! identified by its principal, its address or its connection.
 //!
+//! A request is sent while less than 1 MiB waits for the backend, and only one request of each client waits for that.
+//! So a client does not wait for all requests of another one, however many large ones that has sent.
+//!
 //! The backend has one connection for all clients: it sees the credentials of the connection, and never those of a
 //! client.
 //!

@@ -1,10 +1,12 @@
 //! Messages of a backend on the streams of its calls, as in a session over Streamable HTTP.
 
 use std::{
+    collections::BTreeMap,
     future::Future,
     ops::Deref,
     pin::{Pin, pin},
     task::{Context as TaskContext, Waker},
+    time::Duration,
 };
 
 use mcp_proto::{
@@ -14,7 +16,7 @@ use mcp_proto::{
     schema::{CallToolResult, ElicitFormParams, ElicitResult, LoggingLevel, Map, TaskSupport},
 };
 
-use super::Backend;
+use super::{Backend, ProxyLimits};
 use crate::{Context, Failure, Host, Peer, Pending, Service, Tool, testing::TestClient};
 
 struct Link(Peer<ClientRole>);
@@ -37,6 +39,10 @@ struct World {
 impl World {
     /// Connects two clients to the service.
     fn new(front: ProtocolVersion) -> Self {
+        Self::with(front, ProxyLimits::default())
+    }
+
+    fn with(front: ProtocolVersion, limits: ProxyLimits) -> Self {
         let wait = async |context: Context| {
             context.cancelled().await;
         };
@@ -44,7 +50,7 @@ impl World {
         let server = Service::builder("back", "1.0.0").tool(Tool::new_async("wait", wait)).tool(task);
         let server = server.build().expect("a service");
         let service = Service::builder("front", "1.0.0").enable_backends().build().expect("a service");
-        let backend = Backend::builder("back").join(&service).expect("a backend");
+        let backend = Backend::builder("back").limits(limits).join(&service).expect("a backend");
         let back = TestClient::of(&server).host(backend.host()).version(V2025_11_25).connect();
         let peer = back.server();
         let run = Box::pin(async move {
@@ -74,6 +80,14 @@ impl World {
         let peer = self.clients[client].server();
         let call = peer.logging(LoggingLevel::Error).call_tool(tool, ()).expect("it is sent");
         self.settle();
+        call
+    }
+
+    /// Sends a call with about this many KiB, while the backend reads nothing.
+    fn begin(&self, client: usize, kib: usize) -> Pending<CallToolResult> {
+        let text = BTreeMap::from([("text", "x".repeat(kib << 10))]);
+        let call = self.clients[client].server().call_tool("back__wait", text).expect("it is sent");
+        self.clients[client].settle();
         call
     }
 
@@ -150,4 +164,36 @@ fn messages_of_a_task_reach_its_client() {
     world.send_on(of_task, "late");
     assert_eq!([world.got(0, "late"), world.got(1, "late")], [[false; 2]; 2]);
     drop((task, waiting));
+}
+
+/// Returns the sizes of the requests to the backend that have arrived there, in KiB, in order.
+fn arrived(world: &World) -> Vec<usize> {
+    let transcript = world.back.transcript();
+    let lines = transcript.lines().iter().filter(|line| line.text().contains("tools/call"));
+    lines.map(|line| line.text().len() >> 10).collect()
+}
+
+// Issue: 14 calls of 15 MiB of one client delayed that of another one by 13.6 s, which waited behind all of them.
+#[test]
+fn large_requests_of_a_client_do_not_delay_those_of_others() {
+    for front in [V2025_11_25, V2026_07_28] {
+        let mut world = World::new(front);
+        let mut calls: Vec<_> = (0..6).map(|number| world.begin(0, 1100 + number)).collect();
+        calls.extend([world.begin(1, 0), world.begin(1, 2000)]);
+        for _ in 0..10 {
+            world.settle();
+        }
+        assert_eq!(arrived(&world), [1100, 1101, 0, 1102, 2000, 1103, 1104, 1105], "{front}");
+    }
+}
+
+#[test]
+fn requests_that_wait_to_be_sent_time_out() {
+    let mut world = World::with(V2025_11_25, ProxyLimits { call_time: Duration::ZERO, ..ProxyLimits::default() });
+    let calls = [0, 0, 1].map(|client| world.begin(client, 1100));
+    let refused = [0, 1].map(|client| world.clients[client].transcript().to_string().matches("in time").count());
+    assert_eq!(refused, [1, 1], "those behind the first one");
+    world.settle();
+    assert_eq!(arrived(&world), [1100]);
+    drop(calls);
 }

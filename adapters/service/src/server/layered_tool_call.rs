@@ -21,6 +21,7 @@ use crate::{
     },
     inbound::{
         catch_panic::catch_panic,
+        context::Context,
         layered_call::{LayeredCall, LayeredState, SharedRequest},
         request::InboundRequest,
         responder::Responder,
@@ -40,7 +41,6 @@ thread_local! {
 pub(super) struct LayeredToolCall {
     /// Taken when the call starts.
     queued: Option<(Responder<ServerRole, SharedRequest<ServerRole>>, Span)>,
-    /// Taken when the handler starts.
     tool: Option<Arc<Tool>>,
     state: LayeredState<ServerRole, ToolAnswer>,
 }
@@ -59,8 +59,8 @@ impl LayeredToolCall {
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (Self::take(), tool.kind());
-        let in_flight = shared.begin_request(inbound, meta, Some(arguments), true);
-        let request = call.state.begin(shared.context(connection, in_flight), shared.layers());
+        let in_flight = shared.begin_layered_request(call.state.take_entry(), inbound, meta, arguments);
+        let request = call.state.begin(shared.context(connection, in_flight));
         call.queued = Some((Responder::of_shared(request, key), Span::of(inbound)));
         call.tool = Some(tool);
         Job::pooled(kind, call)
@@ -89,16 +89,26 @@ impl LayeredCall for LayeredToolCall {
     }
 
     fn start(&mut self) -> Deferred<RpcResult<ToolAnswer>> {
-        let Some(tool) = self.tool.take() else {
+        let Some(tool) = &self.tool else {
             return Deferred::ready(Err(ErrorObject::internal("Internal error")));
         };
         let context = self.state.context();
-        catch_panic(|| CallArguments::Received.with(context, |arguments| tool.run(arguments, context)))
+        catch_panic(|| match context.in_flight.received.get().and_then(|received| received.placed_arguments()) {
+            Some(arguments) => tool.run(&arguments, context),
+            None => run_with_found_arguments(tool, context),
+        })
     }
 
     fn recycle(mut self: Box<Self>) {
+        self.tool = None;
         if self.state.end() {
             self.put_back();
         }
     }
+}
+
+/// Runs a tool whose arguments have to be found in the params.
+#[cold]
+fn run_with_found_arguments(tool: &Arc<Tool>, context: &Context) -> Deferred<RpcResult<ToolAnswer>> {
+    CallArguments::Received.with(context, |arguments| tool.run(arguments, context))
 }

@@ -36,7 +36,7 @@ pub(super) struct PooledCall {
 struct QueuedCall {
     tool: Arc<Tool>,
     arguments: OwnedRawJson,
-    scope: RequestScope<ServerRole>,
+    scope: RequestScope,
     responder: Responder<ServerRole>,
 }
 
@@ -54,7 +54,7 @@ impl PooledCall {
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (Self::take(), tool.kind());
-        let in_flight = shared.begin_request(inbound, meta, None, true);
+        let in_flight = shared.begin_request(inbound, meta, true);
         let arguments = buffers::keep(arguments, &mut call.buffer);
         let responder = Responder::of(shared.context(connection, in_flight), key);
         call.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });

@@ -50,6 +50,8 @@ pub(crate) struct End<E: 'static> {
     pub(crate) waiters: Waiters,
     /// The client at the other end, as far as a driver identifies it.
     pub(crate) holder: OnceLock<Holder>,
+    /// The connection ends as soon as its application has sent a line with this text.
+    pub(crate) last: Mutex<Option<&'static str>>,
     this: OnceLock<Weak<Self>>,
 }
 
@@ -73,6 +75,7 @@ impl<E: Send + 'static> End<E> {
             sequence,
             waiters: Waiters::new(),
             holder: OnceLock::new(),
+            last: Mutex::default(),
             this: OnceLock::new(),
         });
         let _ = end.this.set(Arc::downgrade(&end));
@@ -185,6 +188,15 @@ impl<E: Send + 'static> End<E> {
 impl<E: Send + 'static> ConnectionHandle<E> for End<E> {
     fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         self.with_conn(|conn| f(conn, self.now()));
+        let is_sent = |text: &mut &str| {
+            self.flush();
+            lock(&self.lines).iter().any(|line| line.contains(*text))
+        };
+        let last = lock(&self.last).take_if(is_sent);
+        if last.is_some() {
+            self.with_conn(Connection::handle_disconnect);
+            self.events(None);
+        }
     }
 
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
@@ -316,6 +328,16 @@ impl Pair {
                 // Other threads have to act.
                 thread::yield_now();
             }
+            assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
+        }
+    }
+
+    /// Waits until handlers of the server run, and all of them wait for room. Delivers no lines, which makes room.
+    pub(crate) fn until_handlers_wait(&self) {
+        let start = Instant::now();
+        let runs = || self.server.jobs.load(Ordering::SeqCst);
+        while runs() == 0 || runs() != self.server.waiters.waiting_for_room() {
+            thread::yield_now();
             assert!(start.elapsed() < PATIENCE, "what a test waits for does not happen");
         }
     }

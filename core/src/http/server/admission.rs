@@ -6,6 +6,8 @@ use alloc::{
     vec::Vec,
 };
 
+use http::StatusCode;
+
 use super::{
     ExchangeId, Request, Session,
     exchange::Form,
@@ -130,21 +132,26 @@ impl Session {
         let fits = |open: usize, most: usize| {
             if open < most { Ok(false) } else { Err(Box::new(busy("There are too many requests in this session"))) }
         };
-        if !matches!(self.kind, SessionKind::Streams { .. }) {
-            return fits(open, limits.exchanges);
-        }
+        let is_old = match self.kind {
+            SessionKind::Modern { .. } => return fits(open, limits.exchanges),
+            SessionKind::Old { .. } => true,
+            SessionKind::Streams { .. } => false,
+        };
         let open = open - self.queue.len();
         match (request.kind, &request.target) {
             // Requests in flight may wait for these messages, and they get their HTTP responses at once. A batch may
             // contain some of them.
-            (BodyKind::Notification | BodyKind::Response | BodyKind::Batch, _) => {
+            (BodyKind::Notification | BodyKind::Response, _) => fits(open, limits.exchanges.saturating_mul(2)),
+            // Over the transport of 2024-11-05 its requests wait all the same if their responses have no room: the
+            // client only has to read, and has to send nothing.
+            (BodyKind::Batch, _) if !is_old || self.conn.has_room() || request.count() == 0 => {
                 fits(open, limits.exchanges.saturating_mul(2))
             }
             // The endpoint has already removed the session, so it ends regardless of how many requests there are.
             (_, Target::End(_)) => Ok(false),
             (BodyKind::Nothing, _) | (_, Target::Initialize) => fits(open, limits.exchanges),
-            (BodyKind::Request, _) if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
-            (BodyKind::Request, _) => {
+            _ if self.queue.len() == 0 && self.has_room_for(request) => Ok(false),
+            (BodyKind::Request | BodyKind::Batch, _) => {
                 let bytes = self.queue.bytes.saturating_add(request.waiting_weight());
                 let is_full = bytes > limits.request_bytes / 2 || self.queue.len() >= WAITING * limits.exchanges;
                 if is_full { Err(Box::new(busy("Too many requests wait in this session"))) } else { Ok(true) }
@@ -153,8 +160,14 @@ impl Session {
     }
 
     fn has_room_for(&self, request: &Request) -> bool {
-        self.exchanges.len() - self.queue.len() < self.options.limits.exchanges
-            && self.conn.has_room_for_inbound(request.weight)
+        // Over the transport of 2024-11-05 the exchange of a request ends at once, so the number of exchanges does not
+        // bound the results that handlers have returned and that wait for room.
+        let has_room = !matches!(self.kind, SessionKind::Old { .. }) || self.conn.has_room();
+        // The connection refuses requests of a batch one by one.
+        let is_batch = request.kind == BodyKind::Batch;
+        has_room
+            && self.exchanges.len() - self.queue.len() < self.options.limits.exchanges
+            && (is_batch || self.conn.has_room_for_inbound(request.weight))
     }
 
     /// Queues a request until there is room for it.
@@ -171,12 +184,16 @@ impl Session {
         }
         self.admitting = true;
         while let Some((id, first)) = self.queue.first() {
-            // A connection that is closing refuses each request itself.
-            let is_closing = self.conn.phase() >= Phase::Draining;
-            if !is_closing && !self.has_room_for(first) {
+            // A connection that is closing refuses each request itself, until it is closed.
+            let phase = self.conn.phase();
+            if phase < Phase::Draining && !self.has_room_for(first) {
                 break;
             }
             let Some(request) = self.queue.remove(id) else { break };
+            if phase == Phase::Closed {
+                self.answer(id, response::no_session());
+                continue;
+            }
             let until = self.clock + self.options.limits.stream_after;
             let Some(exchange) = self.exchanges.get_mut(id.0) else { continue };
             exchange.form = Form::Open { until };
@@ -234,6 +251,9 @@ impl Session {
         let retyped = || id.retyped().filter(|_| !self.conn.has_request(&id)).and_then(|id| find(&id));
         let Some(waits) = find(&id).or_else(retyped) else { return };
         self.queue.remove(waits);
+        if matches!(self.kind, SessionKind::Old { .. }) {
+            return self.answer(waits, response::empty(StatusCode::ACCEPTED));
+        }
         self.cut(waits);
     }
 

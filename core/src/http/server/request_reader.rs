@@ -277,7 +277,7 @@ impl Request {
     }
 
     /// Returns how many JSON-RPC requests are in the body.
-    fn count(&self) -> usize {
+    pub(super) fn count(&self) -> usize {
         match self.kind {
             BodyKind::Request => 1,
             BodyKind::Batch => self.requests_without_status().count(),

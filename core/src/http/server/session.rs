@@ -530,6 +530,7 @@ impl Session {
             // If there is only one exchange, messages that it has no room for wait in the connection.
             if !matches!(self.kind, SessionKind::Streams { .. }) && self.queued >= self.options.limits.queued_bytes {
                 self.watch_only_reader(true);
+                self.admit_waiting();
                 return self.settle();
             }
             if !self.conn.has_output() {

@@ -2,9 +2,11 @@
 
 use std::{
     io,
-    process::{Child, Command, Stdio},
+    process::{Child, Stdio},
     time::{Duration, Instant},
 };
+
+use mcp_driver::Command;
 
 use super::{
     http::Server,
@@ -12,8 +14,7 @@ use super::{
     link::{Arrival, HttpReply, Link},
     relay::Relay,
 };
-#[cfg(unix)]
-use crate::check::process::{kill_group, lock_group, pid};
+use crate::check::process::{kill_group, lock_group, start};
 
 /// How often it is looked whether the process runs.
 const TICK: Duration = Duration::from_millis(20);
@@ -112,20 +113,15 @@ impl Link for Client {
         let Some((program, arguments)) = words.split_first() else {
             return Err(io::Error::new(io::ErrorKind::InvalidInput, "the command is empty"));
         };
-        let mut command = Command::new(program);
-        command.args(arguments).envs(self.start.variables.iter().map(|(name, value)| (name, value)));
-        command.stdin(Stdio::null()).stdout(Stdio::null());
-        command.stderr(if self.start.is_shown { Stdio::inherit() } else { Stdio::null() });
-        // The servers that it starts, and launchers such as `npx`, are in one group.
-        #[cfg(unix)]
-        std::os::unix::process::CommandExt::process_group(&mut command, 0);
-        #[cfg(unix)]
-        let mut group = lock_group();
-        let child = command.spawn()?;
-        #[cfg(unix)]
-        {
-            *group = pid(&child);
+        let mut command = Command::new(program).args(arguments).inherit_env();
+        for (name, value) in &self.start.variables {
+            command = command.env(name, value);
         }
+        command = if self.start.is_shown { command.inherit_stderr() } else { command.discard_stderr() };
+        let mut command = command.to_std();
+        command.stdin(Stdio::null()).stdout(Stdio::null());
+        // The servers that it starts, and launchers such as `npx`, are in one group.
+        let (child, ..) = start(command)?;
         self.running = Some(Running { child, inbox, server, ended: None });
         Ok(())
     }
@@ -201,7 +197,6 @@ impl Link for Client {
 
 impl Drop for Running {
     fn drop(&mut self) {
-        #[cfg(unix)]
         // A member of the group may outlive its leader.
         kill_group(&mut lock_group());
         let _ = self.child.kill();

@@ -26,9 +26,7 @@ use mcp_proto::codec::LineDecoder;
 use signal_hook::{consts::SIGTERM, iterator::Signals};
 
 use super::{inbox::Outbox, link::Arrival};
-#[cfg(unix)]
-use crate::check::process::remove_on_signals;
-use crate::error::Failed;
+use crate::{check::process::remove_on_signals, error::Failed};
 
 /// The command of this program that is a relay.
 pub(super) const COMMAND: &str = "check-relay";
@@ -101,7 +99,6 @@ impl Relay {
         let port = listener.local_addr()?.port();
         let token = format!("{:016x}{:016x}", seed(), seed());
         let file = write_token(&token)?;
-        #[cfg(unix)]
         remove_on_signals(Some(file.clone()));
         let current = Arc::new(Shared::default());
         let is_closed = Arc::new(AtomicBool::new(false));
@@ -160,7 +157,6 @@ impl Drop for Relay {
     fn drop(&mut self) {
         self.is_closed.store(true, Ordering::SeqCst);
         let _ = fs::remove_file(&self.file);
-        #[cfg(unix)]
         remove_on_signals(None);
         if let Some(socket) = lock(&self.current).socket.take() {
             let _ = socket.shutdown(Shutdown::Both);

@@ -297,6 +297,9 @@ fn resource_unknown(probe: &mut Probe) -> Verdict {
 }
 
 fn log_level(probe: &mut Probe) -> Verdict {
+    if probe.capability("logging").is_none() {
+        return not_applicable("the server does not declare `logging`");
+    }
     let mut meta = modern_meta();
     meta["io.modelcontextprotocol/logLevel"] = json!("loud");
     // The request asks for log messages, if with a wrong level.

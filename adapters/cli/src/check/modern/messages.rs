@@ -12,6 +12,9 @@ use crate::check::{
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
 const CAPABILITIES: &str = "io.modelcontextprotocol/clientCapabilities";
 
+/// The error of headers that do not agree with the body, or are missing.
+const HEADER_MISMATCH: i64 = -32020;
+
 pub(in crate::check) const CHECKS: &[Check] = &[
     modern(
         "discover",
@@ -285,14 +288,15 @@ fn undeclared(probe: &mut Probe) -> Verdict {
     if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { Ok(()) }
 }
 
-/// Sends bytes in place of a message. Without an error code, they only must not be executed.
+/// Sends bytes in place of a message. Without an error code, they only must not be executed. Over HTTP, no header can
+/// name a method that the bytes do not have, and the headers may be judged first.
 fn refused(probe: &mut Probe, body: &str, code: Option<i64>) -> Verdict {
     let found = probe.provoke(body, code.is_some())?;
     ensure(!found.has_result(), || "the message is answered with a result".into())?;
     found.expect_refusal()?;
     match code {
         Some(code) => match found.code() {
-            Some(actual) if actual == code => Ok(()),
+            Some(actual) if actual == code || probe.is_http() && actual == HEADER_MISMATCH => Ok(()),
             Some(actual) => failed(format!("the error code is {actual} instead of {code}")),
             None => failed(format!("there is no error {code}")),
         },
@@ -337,6 +341,14 @@ fn needs_both_eras(probe: &Probe) -> Verdict {
     if probe.is_dual() { Ok(()) } else { not_applicable("the server has no sessions") }
 }
 
+/// Excludes servers that refuse a message of the other era: the first message may decide which era a process serves.
+fn needs_acceptance(reply: &Reply) -> Verdict {
+    match reply.code() {
+        Some(code) => not_applicable(format!("the process serves one era: the error of the other one is {code}")),
+        None => Ok(()),
+    }
+}
+
 /// Sends `initialize` without metadata.
 fn plain_initialize(probe: &mut Probe) -> Result<Reply, Outcome> {
     let id = probe.next_id();
@@ -350,6 +362,7 @@ fn legacy_beside(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     probe.call("server/discover", Value::Null)?.result()?;
     let reply = plain_initialize(probe)?;
+    needs_acceptance(&reply)?;
     ensure(reply.message["result"]["protocolVersion"].is_string(), || {
         format!("`initialize` after a modern request is answered with {}", brief(&reply.message))
     })
@@ -361,6 +374,7 @@ fn modern_beside(probe: &mut Probe) -> Verdict {
     plain_initialize(probe)?.result()?;
     probe.write_line(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
     let reply = probe.call("server/discover", Value::Null)?;
+    needs_acceptance(&reply)?;
     ensure(reply.message["result"]["supportedVersions"].is_array(), || {
         format!("a modern request in a session is answered with {}", brief(&reply.message))
     })

@@ -95,6 +95,58 @@ fn wrong_log_levels_may_lead_to_log_messages() {
     );
 }
 
+#[test]
+fn processes_may_serve_one_era() {
+    passes(Place::Stdio, Spoil::OneEra);
+}
+
+#[test]
+fn log_levels_may_be_ignored_without_logging() {
+    let spoil = Spoil::Messages(|request, messages| {
+        if request["params"]["_meta"]["io.modelcontextprotocol/logLevel"] == "loud" {
+            let meta = json!({"io.modelcontextprotocol/serverInfo": {"name": "a", "version": "1"}});
+            let result = json!({
+                "tools": [], "resultType": "complete", "ttlMs": 0, "cacheScope": "public", "_meta": meta,
+            });
+            *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+        }
+    });
+    for place in [Place::Stdio, Place::Json] {
+        let findings = judge(place, Profile::Small, spoil);
+        assert!(found(&findings).is_empty(), "{:?}", found(&findings));
+        let levels = findings.iter().find(|it| it.check.id == "modern-log-level").expect("the check");
+        assert_eq!(levels.word(), "not applicable");
+    }
+}
+
+#[test]
+fn headers_may_be_judged_before_a_body_that_is_no_request() {
+    passes(
+        Place::Json,
+        Spoil::Http(|request, plain| {
+            let is_modern = header(&request.headers, "mcp-protocol-version") >= Some(MODERN);
+            if is_modern && request.method == "POST" && header(&request.headers, "mcp-method").is_none() {
+                let error = json!({"code": -32020, "message": "Mcp-Method is missing"});
+                (plain.status, plain.body) = (400, json!({"jsonrpc": "2.0", "id": null, "error": error}).to_string());
+            }
+        }),
+    );
+}
+
+#[test]
+fn schemes_of_icons_have_no_case() {
+    passes(
+        Place::Stdio,
+        Spoil::Messages(|request, messages| {
+            if request["method"] == "initialize"
+                && let Some(icon) = messages.first_mut().and_then(|it| it.pointer_mut("/result/serverInfo/icons/0/src"))
+            {
+                *icon = json!("HTTPS://example.com/a.png");
+            }
+        }),
+    );
+}
+
 thread_local! {
     static LATE: RefCell<Vec<String>> = const { RefCell::new(Vec::new()) };
     static OPEN: Cell<i32> = const { Cell::new(0) };

@@ -28,8 +28,10 @@ pub(super) enum Spoil {
     Stays,
     /// Reads nothing more after a line that has these bytes.
     HangsAt(&'static [u8]),
-    /// Serves the era of its first request only.
+    /// Serves the era of its first request, and refuses the other one.
     OneEra,
+    /// Serves the era of its first request, and does not respond to the other one.
+    SilentInOtherEra,
     /// Answers no ping before `notifications/initialized` with a result.
     RefusesEarlyPings,
     /// Answers requests before `initialize`.
@@ -68,14 +70,19 @@ impl Memory {
 }
 
 impl Memory {
-    /// Replaces results with errors, by the state of the process.
-    fn limit(&mut self, message: &Value, messages: &mut [Value]) {
+    /// Replaces results with errors, or with nothing, by the state of the process.
+    fn limit(&mut self, message: &Value, messages: &mut Vec<Value>) {
         let is_modern = self.server.is_modern(message);
         let is_refused = match self.spoil {
-            Spoil::OneEra if message.get("id").is_some() => *self.is_modern.get_or_insert(is_modern) != is_modern,
+            Spoil::OneEra | Spoil::SilentInOtherEra if message.get("id").is_some() => {
+                *self.is_modern.get_or_insert(is_modern) != is_modern
+            }
             Spoil::RefusesEarlyPings => message["method"] == "ping" && !self.session.is_ready,
             _ => false,
         };
+        if is_refused && matches!(self.spoil, Spoil::SilentInOtherEra) {
+            messages.clear();
+        }
         if let Some(response) = messages.first_mut().filter(|_| is_refused) {
             let error = serde_json::json!({"code": -32600, "message": "refused"});
             *response = serde_json::json!({"jsonrpc": "2.0", "id": message["id"], "error": error});

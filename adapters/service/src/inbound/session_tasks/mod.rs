@@ -44,10 +44,14 @@ pub(crate) struct TaskStore<X> {
     tasks: Mutex<Table<X>>,
 }
 
+type Tasks<X> = PagedList<Mutex<Entry<X>>>;
+
+/// The tasks that requests wait for.
+type Awaiting<X> = BTreeMap<ReplyKey, Arc<Mutex<Entry<X>>>>;
+
 struct Table<X> {
-    tasks: PagedList<Mutex<Entry<X>>>,
-    /// The tasks that requests wait for.
-    awaiting: BTreeMap<ReplyKey, Arc<Mutex<Entry<X>>>>,
+    tasks: Tasks<X>,
+    awaiting: Awaiting<X>,
     /// The number and the bytes of all tasks.
     usage: SessionUsage,
 }
@@ -59,7 +63,8 @@ struct Entry<X> {
     scopes: Vec<String>,
     /// Whether messages about it may be sent on a stream that belongs to no request.
     is_announced: bool,
-    in_flight: Arc<InFlight<X>>,
+    /// Its request, which may be large. `None` once the status is final.
+    in_flight: Option<Arc<InFlight<X>>>,
     status: TaskStatus,
     message: Option<String>,
     created: Timestamp,
@@ -132,7 +137,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             return Err(ErrorObject::internal("Too many tasks"));
         }
         let entry = Entry {
-            in_flight: in_flight(id.clone()),
+            in_flight: Some(in_flight(id.clone())),
             id: id.clone(),
             scopes: scopes.to_vec(),
             is_announced,
@@ -182,9 +187,7 @@ impl<X: RoleInFlight> TaskStore<X> {
             table.usage.release(TaskUsage { tasks: 1, bytes: entry.weight });
             let error = ErrorObject::invalid_params("The task has expired");
             effects.answers.extend(table.answered(&mut entry, &Arc::new(Err(error))));
-            if !entry.status.is_terminal() {
-                effects.stop.push(entry.in_flight.clone());
-            }
+            effects.stop.extend(entry.in_flight.take());
         }
         effects
     }
@@ -247,7 +250,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         let in_flight = entry.in_flight.clone();
         drop(entry);
         drop(table);
-        if outcome.is_none() {
+        if let Some(in_flight) = in_flight {
             // Its requests to the peer may have waited for this stream.
             in_flight.notify();
         }
@@ -276,8 +279,8 @@ impl<X: RoleInFlight> TaskStore<X> {
             return Err(ErrorObject::invalid_params(format!("The task is already {}", entry.status)));
         }
         let outcome = Err(ErrorObject::new(ErrorCode::INTERNAL_ERROR, "The task was cancelled"));
-        let mut effects = self.end(&mut table, &mut entry, now, TaskStatus::Cancelled, None, outcome);
-        effects.stop.push(entry.in_flight.clone());
+        let (mut effects, in_flight) = self.end(&mut table, &mut entry, now, TaskStatus::Cancelled, None, outcome);
+        effects.stop.extend(in_flight);
         Ok((self.show(&entry), effects))
     }
 
@@ -314,9 +317,14 @@ impl<X: RoleInFlight> TaskStore<X> {
             Ok(_) => fault,
         };
         let status = if fault.is_some() { TaskStatus::Failed } else { TaskStatus::Completed };
-        self.end(&mut table, &mut entry, now, status, fault, outcome)
+        let (effects, in_flight) = self.end(&mut table, &mut entry, now, status, fault, outcome);
+        drop((entry, table));
+        // Outside of the locks, since wakers may go with it.
+        drop(in_flight);
+        effects
     }
 
+    /// Ends a task. Returns its request, too, which is not kept any more.
     fn end(
         &self,
         table: &mut Table<X>,
@@ -325,7 +333,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         status: TaskStatus,
         message: Option<String>,
         outcome: RpcResult<Json>,
-    ) -> Effects<X> {
+    ) -> (Effects<X>, Option<Arc<InFlight<X>>>) {
         entry.turn(now, status);
         entry.message = message;
         entry.progress = None;
@@ -335,7 +343,7 @@ impl<X: RoleInFlight> TaskStore<X> {
         let answers = table.answered(entry, &outcome);
         entry.outcome = Some(outcome);
         let changed = entry.is_announced.then(|| self.show(entry)).into_iter().collect();
-        Effects { answers, changed, stop: Vec::new() }
+        (Effects { answers, changed, stop: Vec::new() }, entry.in_flight.take())
     }
 
     /// Changes the number of responses of its peer that a task waits for.
@@ -374,18 +382,20 @@ impl<X: RoleInFlight> TaskStore<X> {
         }
     }
 
-    /// Removes all tasks and cancels their handlers, because the connection has ended.
+    /// Removes all tasks and cancels their handlers, because the connection has ended. The params of jobs that still
+    /// run are counted until these [finish](Self::finish).
     pub(crate) fn close(&self) {
-        let table = std::mem::replace(&mut *lock(&self.tasks), Table::new(None));
-        for entry in table.tasks.iter() {
+        let (tasks, awaiting) = lock(&self.tasks).clear();
+        for entry in tasks.iter() {
             let (awaited_by, in_flight) = {
                 let mut entry = lock(entry);
-                (std::mem::take(&mut entry.awaited_by), entry.in_flight.clone())
+                (std::mem::take(&mut entry.awaited_by), entry.in_flight.take())
             };
             awaited_by.into_values().for_each(|span| span.end(true, || ResponseKind::Result));
             // Their input requests have ended with the connection.
-            in_flight.cancel(CancelCause::Closed);
+            in_flight.iter().for_each(|in_flight| drop(in_flight.cancel(CancelCause::Closed)));
         }
+        drop(awaiting);
     }
 
     /// Returns how many responses hold the outcome of a task.
@@ -435,6 +445,14 @@ impl<X: RoleInFlight> Table<X> {
 
     fn find(&self, id: &str) -> RpcResult<Arc<Mutex<Entry<X>>>> {
         self.tasks.get(id).cloned().ok_or_else(|| ErrorObject::invalid_params("Task not found"))
+    }
+
+    /// Removes all tasks, and returns them with those that requests wait for.
+    fn clear(&mut self) -> (Tasks<X>, Awaiting<X>) {
+        let tasks = std::mem::replace(&mut self.tasks, PagedList::new('k'));
+        let bytes = tasks.iter().map(|entry| lock(entry).weight).sum();
+        self.usage.release(TaskUsage { tasks: tasks.len(), bytes });
+        (tasks, std::mem::take(&mut self.awaiting))
     }
 
     fn remove(&mut self, id: &str) {

@@ -159,7 +159,6 @@ impl SessionUsage {
 
     /// Releases this much.
     pub(crate) fn release(&mut self, less: TaskUsage) {
-        // A store that was closed holds nothing.
         let less = TaskUsage { tasks: less.tasks.min(self.held.tasks), bytes: less.bytes.min(self.held.bytes) };
         if let (Some(shares), Some(holder)) = (&self.shares, &self.holder) {
             shares.release(holder, less);

@@ -65,7 +65,7 @@ fn closed_store_wakes_handlers_outside_of_its_locks() {
     let store = Arc::new(store(100));
     let id = create(&store, 0).expect("there is room");
     let entry = store.entry(&id).expect("it is there");
-    let in_flight = lock(&entry).in_flight.clone();
+    let in_flight = lock(&entry).in_flight.clone().expect("it runs");
     let woken = Arc::new(TryLocks { store: store.clone(), entry, free: Mutex::default() });
     let mut cancelled = pin!(in_flight.cancelled());
     let waker = Waker::from(woken.clone());
@@ -216,6 +216,49 @@ fn sessions_of_one_client_share_their_limits() {
     assert_eq!((shares.usage(), shares.holders()), (usage(1, 300), 1));
     drop(other);
     assert_eq!((shares.usage(), shares.holders()), (usage(0, 0), 0));
+}
+
+// A handler may ignore that its session has ended, and has its params until it ends.
+#[test]
+fn params_are_counted_after_the_end_of_their_session() {
+    let (shares, [first, second]) =
+        sessions(TaskPolicy { max_bytes_per_principal: 100, max_tasks_per_principal: 9, ..TaskPolicy::default() });
+    let stranger = holder("stranger");
+    let [running, cancelled, ended] = [60, 20, 10].map(|bytes| create_for(&first, &stranger, bytes).expect("room"));
+    first.cancel(Timestamp::ZERO, &cancelled).expect("it runs");
+    first.finish(Timestamp::ZERO, (&ended, 10), Ok(json(&json!("x"))), None);
+    assert_eq!(shares.usage(), usage(3, 83));
+    first.close();
+    assert_eq!((shares.usage(), shares.holders()), (usage(0, 80), 1));
+    create_for(&second, &stranger, 21).expect_err("the bytes of one client");
+    first.finish(Timestamp::ZERO, (&running, 60), Ok(json(&json!("x"))), None);
+    assert_eq!(shares.usage(), usage(0, 20));
+    let last = create_for(&second, &stranger, 80).expect("there is room");
+    second.close();
+    first.finish(Timestamp::ZERO, (&cancelled, 20), Ok(json(&json!("x"))), None);
+    second.finish(Timestamp::ZERO, (&last, 80), Ok(json(&json!("x"))), None);
+    assert_eq!((shares.usage(), shares.holders()), (usage(0, 0), 0));
+}
+
+// The request of a task may be as large as a message, and only its result is counted once the task has ended.
+#[test]
+fn ended_tasks_do_not_keep_their_requests() {
+    let store = store(100);
+    let begin = || {
+        let mut kept = None;
+        let in_flight = |id| kept.insert(InFlight::of_task(id, None)).clone();
+        let task = store.create(Timestamp::ZERO, Some(1), (0, || Holder::Unknown), (&[], true), in_flight);
+        (task.expect("there is room").task_id, kept.expect("it was created"))
+    };
+    let [(finished, first), (cancelled, second), (_, third)] = [(); 3].map(|()| begin());
+    store.finish(Timestamp::ZERO, (&finished, 0), Ok(json(&json!("x"))), None);
+    let stopped = |effects: Effects<_>| effects.stop.iter().map(|it| format!("{:?}", it.origin)).collect::<Vec<_>>();
+    let (_, effects) = store.cancel(Timestamp::ZERO, &cancelled).expect("it runs");
+    assert_eq!(stopped(effects), [format!("{:?}", second.origin)]);
+    assert_eq!([&first, &second, &third].map(Arc::strong_count), [1, 1, 2]);
+    let effects = store.expire(Timestamp::from_nanos(1_000_000_000));
+    assert_eq!(stopped(effects), [format!("{:?}", third.origin)], "only one that still runs is stopped");
+    assert_eq!(Arc::strong_count(&third), 1);
 }
 
 #[test]

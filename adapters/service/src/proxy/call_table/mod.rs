@@ -1,6 +1,7 @@
 //! The requests of clients that are in flight at a backend.
 
 mod call_entry;
+mod turn;
 
 use std::{
     any::Any,
@@ -16,6 +17,7 @@ use mcp_proto::{
 };
 
 pub(super) use self::call_entry::{Answer, CallEntry, Question};
+use self::turn::{Turn, TurnGuard};
 use super::late_calls::{CallKey, Client, End, LateCalls};
 use crate::{
     driver_api::connection_handle::ConnectionHandle,
@@ -94,6 +96,8 @@ struct Table {
     /// The number of permits, in total and of each client.
     taken: usize,
     taken_by: BTreeMap<ClientKey, usize>,
+    /// The turns of the clients with permits.
+    turns: BTreeMap<ClientKey, Arc<Turn>>,
     /// The number of waiting calls of each client.
     waiting_by: BTreeMap<ClientKey, usize>,
 }
@@ -160,6 +164,14 @@ pub(super) struct Candidates {
 pub(super) struct Permit {
     table: Arc<CallTable>,
     client: ClientKey,
+    turn: Arc<Turn>,
+}
+
+impl Permit {
+    /// Waits until no other request of the client waits to be sent.
+    pub(super) async fn turn(&self) -> TurnGuard<'_> {
+        self.turn.take().await
+    }
 }
 
 impl Drop for Permit {
@@ -167,6 +179,9 @@ impl Drop for Permit {
         let table = &mut *lock(&self.table.table);
         table.taken -= 1;
         release(&mut table.taken_by, &self.client);
+        if !table.taken_by.contains_key(&self.client) {
+            table.turns.remove(&self.client);
+        }
     }
 }
 
@@ -235,7 +250,8 @@ impl CallTable {
         }
         table.taken += 1;
         *table.taken_by.entry(client.clone()).or_default() += 1;
-        Some(Permit { table: self.clone(), client })
+        let turn = table.turns.entry(client.clone()).or_default().clone();
+        Some(Permit { table: self.clone(), client, turn })
     }
 
     pub(super) fn len(&self) -> usize {

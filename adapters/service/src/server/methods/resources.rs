@@ -22,6 +22,7 @@ use crate::{
     inbound::{
         context::Context,
         failure::{Failure, resource_not_found},
+        in_flight::InFlight,
         request::params,
         responder::{Responder, of_any_result},
         rpc_result::RpcResult,
@@ -167,7 +168,7 @@ impl SessionState<ServerRole> {
         accept: impl Fn(&Silent) -> Result<(), SendError> + Send + 'static,
     ) -> Job {
         let (shared, connection, key) = (self.clone(), inbound.connection.clone(), inbound.key);
-        let in_flight = self.in_flight.begin(key, None, |_| {});
+        let in_flight = self.in_flight.begin(InFlight::from_pool(), key, None, |_| {});
         // Responds with an error if the job is dropped.
         let responder = Responder::of(self.context(&connection, in_flight.clone()), key);
         Job::future(Schedule::Concurrent, async move {

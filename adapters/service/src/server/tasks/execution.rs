@@ -92,7 +92,7 @@ impl SessionState<ServerRole> {
         let owner = caller.principal.clone();
         let rounds = || InputRounds::begin(&self.app.0.state_signer, Method::CallTool, params.as_ref(), caller);
         let rounds = (task_start == TaskStart::Deferred).then(rounds).transpose()?;
-        let in_flight = self.begin_request(inbound, meta, None, true);
+        let in_flight = self.begin_request(inbound, meta, true);
         let scope = self.request_scope(inbound);
         if let Some(received) = in_flight.received.get().filter(|_| self.has_layers()) {
             // The connection will not know the request any more once it is a task.
@@ -164,13 +164,11 @@ impl SessionState<ServerRole> {
             let task = self.create_task(conn, now, holder, in_flight)?;
             let announced = announce_task(conn, tasks, *key, &task);
             match announced {
-                Ok(()) => drop(in_flight.role.task.set(task)),
+                Ok(()) => self.note_task(*key, in_flight, task),
                 Err(_) => tasks.discard(&task),
             }
             announced
         })?;
-        // The end of the request or of its connection does not cancel the handler any more.
-        self.in_flight.end(*key);
         self.watch_tasks(connection);
         Ok(())
     }
@@ -216,7 +214,10 @@ impl SessionState<ServerRole> {
                 return Err(UpgradeError::InputRequired);
             }
             let announced = connection.update(|conn, _| match conn.is_open(*key) {
-                true => announce_task(conn, tasks, *key, &task).map(|()| drop(in_flight.role.task.set(task.clone()))),
+                true => {
+                    let announced = announce_task(conn, tasks, *key, &task);
+                    announced.map(|()| self.note_task(*key, &in_flight, task.clone()))
+                }
                 false => Err(UpgradeError::Cancelled),
             });
             match announced {
@@ -225,9 +226,15 @@ impl SessionState<ServerRole> {
             }
         }
         unannounced.keep();
-        self.in_flight.end(*key);
         self.watch_tasks(&connection);
         Ok(())
+    }
+
+    /// Notes that a request is a task now: the end of its connection does not cancel its handler any more. To be called
+    /// under the lock of the connection, since the connection may end as soon as the response with the task was sent.
+    fn note_task(&self, key: ReplyKey, in_flight: &InFlight<ServerInFlight>, task: Arc<Task>) {
+        let _ = in_flight.role.task.set(task);
+        self.in_flight.end(key);
     }
 
     /// Creates the task of a request that is open.

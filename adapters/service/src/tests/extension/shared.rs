@@ -181,6 +181,22 @@ fn other_processes_show_and_finish_a_task() {
     there.assert_clean();
 }
 
+/// Over HTTP the connection ends when the response was sent, which may be before the thread of the request goes on.
+#[test]
+fn task_is_not_cancelled_by_the_end_of_its_connection() {
+    let (open, gate) = Gate::new();
+    let builder = || echo().tool(works(&gate));
+    for service in [builder().build().expect("a good service"), Shared::default().process(builder())] {
+        let (first, second) = (modern(&service), modern(&service));
+        *lock(&first.server.last) = Some("taskId");
+        let id = begin(&first, "works");
+        assert!(lock(&first.server.last).is_none(), "the connection has ended");
+        open.send(()).expect("it waits");
+        let ended = until(&second, &id, |task| task["status"] != "working");
+        assert_eq!(ended["result"]["content"][0]["text"], "done", "{ended}");
+    }
+}
+
 #[test]
 fn other_processes_cancel_a_task() {
     let (_open, gate) = Gate::new();

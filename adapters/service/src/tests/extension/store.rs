@@ -524,6 +524,7 @@ pub(super) fn cancel_before_the_outbox_has_room(build: impl FnOnce(ServiceBuilde
     until_status(&pair, &id, "completed");
     fill_outbox(&pair);
     input_to_server(&pair, "call", "tools/call", json!({"name": "counts"}));
+    pair.until_handlers_wait();
     let params = json!({"requestId": "call"});
     pair.input_to_server(&json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}).to_string());
     pair.settle();

@@ -293,8 +293,8 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .of(ModernOnly),
-    Fault::new("legacy-beside-modern", Spoil::OneEra).also(&["modern-beside-legacy"]),
-    Fault::new("modern-beside-legacy", Spoil::OneEra).also(&["legacy-beside-modern"]),
+    Fault::new("legacy-beside-modern", Spoil::SilentInOtherEra).also(&["modern-beside-legacy"]),
+    Fault::new("modern-beside-legacy", Spoil::SilentInOtherEra).also(&["legacy-beside-modern"]),
     Fault::messages("modern-only-initialize", |q, m| {
         if q["method"] == "initialize" && version(q).is_null() {
             m.clear();

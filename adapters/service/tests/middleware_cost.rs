@@ -1,0 +1,63 @@
+//! The instructions that a middleware that does nothing adds to a small call in a service, without a transport.
+
+#![allow(clippy::print_stdout, reason = "the figures are the result")]
+
+mod exchange;
+mod instructions;
+
+use mcp_proto::wire::JsonObject;
+use mcp_service::{Completed, Deferred, Failure, IncomingRequest, Middleware, Next, Service, Tool};
+
+use exchange::{call, connect};
+use instructions::per_call;
+
+#[derive(serde::Deserialize)]
+struct Echo {
+    message: String,
+}
+
+async fn nothing(_: IncomingRequest, next: Next) -> Result<Completed, Failure> {
+    Ok(next.run().await)
+}
+
+struct Nothing;
+
+impl Middleware for Nothing {
+    fn handle(&self, _: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
+        next.run().map(Ok)
+    }
+}
+
+#[test]
+fn runs_the_calls_that_are_counted() {
+    let Some((case, calls)) = instructions::run() else { return };
+    let schema = r#"{"type":"object","properties":{"message":{"type":"string"}},"required":["message"]}"#;
+    let schema = JsonObject::parse(schema).expect("an object");
+    let service =
+        Service::builder("test", "1").tool(Tool::with_schema_async("echo", schema, async |echo: Echo| echo.message));
+    let service = match &*case {
+        "function" => service.layer(nothing),
+        "type" => service.with_layer(Nothing),
+        "three" => service.layer(nothing).layer(nothing).layer(nothing),
+        "none" => service,
+        other => panic!("{other}"),
+    };
+    let text = "thirty-two bytes, as it happens";
+    let (mut exchange, call) = (connect(service), call("echo", text));
+    (0..calls).for_each(|_| exchange(&call, text));
+}
+
+/// The most instructions that middleware may add.
+const LIMITS: [(&str, u64); 3] = [("function", 250), ("type", 100), ("three", 800)];
+
+#[test]
+#[ignore = "needs valgrind, and a build with --release"]
+fn middleware_that_does_nothing_adds_few_instructions() {
+    let none = per_call("none");
+    println!("{none} instructions per call without middleware");
+    for (case, limit) in LIMITS {
+        let added = per_call(case).checked_sub(none).expect("middleware is not free");
+        println!("{case}: {added} more");
+        assert!(added <= limit, "{case}: {added} instructions, more than {limit}");
+    }
+}
