@@ -170,9 +170,9 @@ impl Command {
     /// When the second period has passed after that, those that still run get SIGKILL. Windows has no SIGTERM: there
     /// they are ended after the first period.
     ///
-    /// Default two seconds each. When a signal has ended this process (`shutdown_on_signals`), the default is one second
-    /// and half a second, also for a shutdown that has begun before: the parent of this process may wait only two
-    /// seconds until it kills this process, which then leaves its children behind.
+    /// Default two seconds each. When a signal ends this process (`shutdown_on_signals`), the default is one second and
+    /// half a second, also for a shutdown that has begun before: the parent of this process may wait only two seconds
+    /// until it kills this process, which then leaves its children behind.
     #[must_use]
     pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
         self.shutdown_timeouts = Some(ShutdownTimeouts { after_eof, after_sigterm });
