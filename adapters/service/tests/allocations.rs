@@ -1,12 +1,14 @@
 //! The allocations of a call in a service, with and without middleware, besides those of the connection.
 
 mod exchange;
+mod idle_middleware;
 
 use allocation_counter::measure;
 use mcp_proto::wire::JsonObject;
-use mcp_service::{Completed, Deferred, Failure, IncomingRequest, Middleware, Next, Service, ServiceBuilder, Tool};
+use mcp_service::{Service, ServiceBuilder, Tool};
 
 use exchange::{call, connect};
+use idle_middleware::{Nothing, nothing};
 
 #[derive(serde::Deserialize)]
 struct Echo {
@@ -21,20 +23,6 @@ fn echo() -> ServiceBuilder {
     Service::builder("test", "1")
         .tool(Tool::with_schema("sync", schema(), |echo: Echo| echo.message))
         .tool(Tool::with_schema_async("async", schema(), async |echo: Echo| echo.message))
-}
-
-/// A middleware that does nothing, as a function.
-async fn nothing(_: IncomingRequest, next: Next) -> Result<Completed, Failure> {
-    Ok(next.run().await)
-}
-
-/// A middleware that does nothing, as a type.
-struct Nothing;
-
-impl Middleware for Nothing {
-    fn handle(&self, _: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
-        next.run().map(Ok)
-    }
 }
 
 #[test]

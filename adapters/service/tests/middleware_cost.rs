@@ -3,29 +3,19 @@
 #![allow(clippy::print_stdout, reason = "the figures are the result")]
 
 mod exchange;
+mod idle_middleware;
 mod instructions;
 
 use mcp_proto::wire::JsonObject;
-use mcp_service::{Completed, Deferred, Failure, IncomingRequest, Middleware, Next, Service, Tool};
+use mcp_service::{Service, Tool};
 
 use exchange::{call, connect};
+use idle_middleware::{Nothing, nothing};
 use instructions::per_call;
 
 #[derive(serde::Deserialize)]
 struct Echo {
     message: String,
-}
-
-async fn nothing(_: IncomingRequest, next: Next) -> Result<Completed, Failure> {
-    Ok(next.run().await)
-}
-
-struct Nothing;
-
-impl Middleware for Nothing {
-    fn handle(&self, _: IncomingRequest, next: Next) -> Deferred<Result<Completed, Failure>> {
-        next.run().map(Ok)
-    }
 }
 
 #[test]
@@ -47,8 +37,9 @@ fn runs_the_calls_that_are_counted() {
     (0..calls).for_each(|_| exchange(&call, text));
 }
 
-/// The most instructions that middleware may add.
-const LIMITS: [(&str, u64); 3] = [("function", 250), ("type", 100), ("three", 800)];
+/// The most instructions that middleware may add, in percent of those of a call without. The counts differ by about 40
+/// between builds with different features.
+const LIMITS: [(&str, u64); 3] = [("function", 4), ("type", 2), ("three", 12)];
 
 #[test]
 #[ignore = "needs valgrind, and a build with --release"]
@@ -58,6 +49,6 @@ fn middleware_that_does_nothing_adds_few_instructions() {
     for (case, limit) in LIMITS {
         let added = per_call(case).checked_sub(none).expect("middleware is not free");
         println!("{case}: {added} more");
-        assert!(added <= limit, "{case}: {added} instructions, more than {limit}");
+        assert!(100 * added <= limit * none, "{case}: {added} instructions, more than {limit} percent of {none}");
     }
 }
