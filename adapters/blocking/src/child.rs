@@ -8,6 +8,8 @@ use std::{
     time::Instant,
 };
 
+#[cfg(feature = "signals")]
+use mcp_driver::signals;
 use mcp_driver::{
     ChildState, Exit, ShutdownStep, Stderr,
     os::process::{OutputEnd, ProcessGroup, ReadPipe, Spawned, WritePipe, spawn as spawn_process},
@@ -40,6 +42,8 @@ impl Child {
     pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Self)> {
         let Spawned { child: started, group, stdin, stdout, stderr, output_end } = spawn_process(command.to_std())?;
         let child = Self(Arc::new(Inner { process: ChildState::new(command), group, threads: Mutex::default() }));
+        #[cfg(feature = "signals")]
+        signals::register(&child.0);
         let streams = child.streams((stdin, stdout, stderr), command);
         if streams.is_err() {
             child.kill();
@@ -155,9 +159,29 @@ impl Child {
 
     /// Kills the whole group at once, unless the group is gone: the system may have reused its id for another group.
     pub(crate) fn kill(&self) {
-        if !self.0.process.is_group_gone() {
-            self.0.group.kill();
+        self.0.kill();
+    }
+}
+
+impl Inner {
+    fn kill(&self) {
+        if !self.process.is_group_gone() {
+            self.group.kill();
         }
+    }
+}
+
+/// A signal that ends this process ends the child, too, also while its client is dropped.
+#[cfg(feature = "signals")]
+impl signals::Closing for Inner {
+    fn begin_close(&self) {}
+
+    fn wait(&self) {
+        self.process.wait_group_ended();
+    }
+
+    fn kill(&self) {
+        self.kill();
     }
 }
 

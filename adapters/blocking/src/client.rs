@@ -76,6 +76,8 @@ impl Client {
     /// As [`spawn`](Self::spawn).
     pub fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::connect_with_retry(host, options, || {
+            #[cfg(feature = "signals")]
+            signals::block_if_ending();
             let (transport, child) =
                 Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
@@ -219,6 +221,12 @@ impl Drop for Inner {
 impl signals::Closing for Inner {
     fn begin_close(&self) {
         self.handle.begin_close();
+    }
+
+    fn stop_draining(&self) {
+        if self.child.is_some() {
+            self.handle.connection().update(|connection, _| connection.handle_transport_error("this process ends"));
+        }
     }
 
     fn wait(&self) {

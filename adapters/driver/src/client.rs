@@ -68,6 +68,8 @@ impl<R: StreamRuntime> Client<R> {
     pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         let command = &command;
         let start = || async move {
+            #[cfg(feature = "signals")]
+            signals::pending_if_ending().await;
             let runtime = R::current()?;
             runtime.start_threads()?;
             let (transport, child) =
@@ -269,6 +271,12 @@ impl<R> fmt::Debug for Client<R> {
 impl signals::Closing for Inner {
     fn begin_close(&self) {
         self.handle.begin_close();
+    }
+
+    fn stop_draining(&self) {
+        if self.child.is_some() {
+            self.handle.connection().update(|connection, _| connection.handle_transport_error("this process ends"));
+        }
     }
 
     fn wait(&self) {

@@ -1,6 +1,9 @@
 //! Timeouts and sizes of buffers, which all drivers share.
 
-use std::time::Duration;
+use std::{
+    sync::atomic::{AtomicBool, Ordering},
+    time::Duration,
+};
 
 use mcp_proto::rpc::Timestamp;
 
@@ -34,3 +37,31 @@ pub const JOB_SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// How long to wait for the exit status after a child closed its output, and then for the end of its standard error.
 pub const STDERR_GRACE: Duration = Duration::from_millis(250);
+
+/// How long connections to children may take to drain, and then to be flushed, in a process that ends because of a
+/// signal.
+pub const ENDING_DRAIN: Duration = Duration::from_millis(100);
+
+/// The longest wait whose end is earlier if a signal ends this process.
+pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
+
+/// Set when a signal is about to end this process.
+static ENDING: AtomicBool = AtomicBool::new(false);
+
+/// Notes that a signal is about to end this process.
+#[cfg(feature = "signals")]
+pub(crate) fn set_ending() {
+    ENDING.store(true, Ordering::Release);
+}
+
+/// Returns whether a signal is about to end this process.
+pub(crate) fn is_ending() -> bool {
+    ENDING.load(Ordering::Acquire)
+}
+
+/// Returns how long output may take to be written at the end of a connection: `limit`, or less if a signal is about to
+/// end this process. The children of a child that does not read have to be ended in time, too.
+#[must_use]
+pub fn flush_timeout(limit: Duration) -> Duration {
+    if is_ending() { limit.min(ENDING_DRAIN) } else { limit }
+}

@@ -10,6 +10,7 @@ use std::{
         atomic::{AtomicUsize, Ordering},
         mpsc,
     },
+    thread,
     time::{Duration, Instant},
 };
 
@@ -20,7 +21,7 @@ use mcp_proto::{
     schema::{CallToolResult, PingParams, SubscriptionFilter, ToolsListChangedParams},
 };
 use mcp_service::{CallError, Host};
-use rustix::process::{Pid, Signal, kill_process};
+use rustix::process::{Pid, Signal, kill_process, kill_process_group};
 
 use crate::{
     LONG, SOON,
@@ -74,6 +75,12 @@ scenarios![
     a_killed_client_leaves_no_orphan_process,
     // A59
     a_child_ends_its_own_children_before_it_is_killed,
+    // A59
+    a_child_is_ended_in_time_whatever_it_waits_for,
+    // A59
+    ctrl_c_ends_the_child_of_a_dropped_client,
+    // A59
+    no_server_is_started_again_while_a_signal_ends_the_client,
 ];
 
 fn child_exiting_on_discover_is_restarted_once<A: Adapter>() {
@@ -126,7 +133,7 @@ fn supervisor_restarts_an_exited_child<A: Adapter>() {
     assert_eq!(call(&supervisor.client().expect("it runs"), "pid"), pid);
     assert!(first.call_tool("die", ()).expect("it is sent").wait().is_err());
     // Concurrent callers get the same server.
-    let pids: Vec<_> = std::thread::scope(|scope| {
+    let pids: Vec<_> = thread::scope(|scope| {
         let calls: Vec<_> = (0..4).map(|_| scope.spawn(|| call(&supervisor.client().expect("again"), "pid"))).collect();
         calls.into_iter().map(|call| call.join().expect("no panic")).collect()
     });
@@ -378,6 +385,27 @@ fn a_child_ends_its_own_children_before_it_is_killed<A: Adapter>() {
     assert_eq!(exit.status.and_then(|status| status.code()), Some(143), "{exit}");
 }
 
+fn a_child_is_ended_in_time_whatever_it_waits_for<A: Adapter>() {
+    for hinders in ["asks", "stops"] {
+        let group = note::<A>(hinders);
+        // With the usual time to drain the connection, it would be killed after more than five seconds.
+        let script = format!("trap '' TERM; echo $$ >{}; exec \"$@\"", group.display());
+        let proxy = command::<A>(&format!("proxy_{hinders}")).args(["sh", "-c", &script, "sh"]).arg(program());
+        let proxy = proxy.args([FLAG, A::NAME, "hinders_the_end", hinders]);
+        let proxy = proxy.shutdown_timeouts(Duration::ZERO, Duration::from_secs(4));
+        let client = A::spawn(proxy, &host()).expect("it is a server");
+        let child = read_note(&group);
+        assert!(is_alive(&child));
+        let exit = client.close().exit.expect("it was a child");
+        let is_left = is_alive(&child);
+        if is_left {
+            kill_process(Pid::from_raw(child.parse().expect("a number")).expect("not 0"), Signal::KILL)
+                .expect("it is there");
+        }
+        assert!(!is_left, "its child, which {hinders}, is left after {exit}");
+    }
+}
+
 fn ctrl_c_leaves_no_orphan<A: Adapter>() {
     client_gets::<A>(Signal::INT);
 }
@@ -411,4 +439,42 @@ fn client_gets<A: Adapter>(signal: Signal) {
     if signal == Signal::INT {
         assert_eq!(status.code(), Some(130));
     }
+}
+
+fn no_server_is_started_again_while_a_signal_ends_the_client<A: Adapter>() {
+    assert_eq!(left_after_interrupt::<A>("supervisor", "connected"), (Vec::new(), 1));
+}
+
+fn ctrl_c_ends_the_child_of_a_dropped_client<A: Adapter>() {
+    assert_eq!(left_after_interrupt::<A>("drops_client", "dropped"), (Vec::new(), 1));
+}
+
+/// Runs a client in this role. It gets SIGINT soon after it has printed a line. Returns which of its servers, which
+/// ignore all but SIGKILL, are left, and how many there were.
+fn left_after_interrupt<A: Adapter>(role: &str, expected: &str) -> (Vec<String>, usize) {
+    let groups = note::<A>(role);
+    let script = format!("trap '' TERM; echo $$ >>{}; \"$@\"; exec sleep 1000", groups.display());
+    let mut client = Start::new(program())
+        .args([FLAG, A::NAME, role, "sh", "-c", &script, "sh"])
+        .arg(program())
+        .args([FLAG, A::NAME, "server"])
+        .stdin(Stdio::null())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("this program can be started");
+    let mut line = String::new();
+    let mut output = BufReader::new(client.stdout.take().expect("piped"));
+    output.read_line(&mut line).expect("it says something");
+    assert_eq!(line.trim_end(), expected);
+    thread::sleep(SHORT);
+    kill_process(Pid::from_child(&client), Signal::INT).expect("it is there");
+    let status = client.wait().expect("it is our child");
+    let groups = read_note(&groups);
+    let left: Vec<String> = groups.lines().filter(|group| is_alive(group)).map(str::to_owned).collect();
+    for group in &left {
+        let group = Pid::from_raw(group.parse().expect("a number")).expect("not 0");
+        kill_process_group(group, Signal::KILL).expect("it is there");
+    }
+    assert_eq!(status.code(), Some(130));
+    (left, groups.lines().count())
 }

@@ -5,11 +5,13 @@ use std::{
     io::{self, BufRead, Write},
     path::{Path, PathBuf},
     process::{self, Command as Start, ExitCode},
+    sync::{Mutex, mpsc},
     thread,
 };
 
-use mcp_driver::Command;
-use mcp_service::{Context, Host, Service, Tool};
+use mcp_driver::{Command, RestartPolicy};
+use mcp_proto::{connection::ClientRole, protocol::VersionSet, schema::CreateMessageResult};
+use mcp_service::{Context, Failure, Host, Service, Tool};
 use rustix::{
     event::{PollFd, PollFlags, poll},
     process::{Pid, PidfdFlags, pidfd_open},
@@ -18,7 +20,7 @@ use serde::Deserialize;
 
 use crate::{
     LONG,
-    adapter::{Adapter, Client},
+    adapter::{Adapter, Client, Supervisor},
     early_responses, http_load, load,
 };
 
@@ -32,7 +34,12 @@ pub(crate) fn run<A: Adapter>(role: &str, args: &[String]) -> ExitCode {
         "usage" => usage(),
         "exits_unless_initialized" => exits_unless_initialized(args),
         "client" => client::<A>(args),
-        "proxy" => proxy::<A>(args),
+        "hinders_the_end" => hinders_the_end(args),
+        "proxy" => proxy::<A>("", args),
+        "proxy_asks" => proxy::<A>("asks", args),
+        "proxy_stops" => proxy::<A>("stops", args),
+        "supervisor" => supervisor::<A>(args),
+        "drops_client" => drops_client::<A>(args),
         "dropped" => run_to_end(load::dropped::<A>),
         "crowd" => run_to_end(load::crowd::<A>),
         "leftovers" => run_to_end(load::leftovers::<A>),
@@ -204,11 +211,49 @@ fn usage() -> ExitCode {
     ExitCode::from(2)
 }
 
-/// A server that starts the server of its command line, and does not end at the end of its input.
-fn proxy<A: Adapter>(args: &[String]) -> ExitCode {
+/// A legacy server that does not exit when its input ends. After the handshake it reads no more, or requests a sample.
+#[expect(clippy::print_stdout, reason = "there is no adapter here")]
+fn hinders_the_end(args: &[String]) -> ExitCode {
+    let info =
+        r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"hinders","version":"1"}}"#;
+    let mut lines = io::stdin().lock().lines().map_while(Result::ok);
+    let first: serde_json::Value = serde_json::from_str(&lines.next().expect("a request")).expect("JSON");
+    println!("{{\"jsonrpc\":\"2.0\",\"id\":{},\"result\":{info}}}", first["id"]);
+    lines.next().expect("the end of the handshake");
+    if args == ["asks"] {
+        let params = r#"{"messages":[],"maxTokens":1}"#;
+        println!("{{\"jsonrpc\":\"2.0\",\"id\":1,\"method\":\"sampling/createMessage\",\"params\":{params}}}");
+        while lines.next().is_some() {}
+    }
+    loop {
+        thread::park();
+    }
+}
+
+/// A server that starts the server of its command line, and does not end at the end of its input. Something `hinders`
+/// the end of the connection to that server, or nothing.
+fn proxy<A: Adapter>(hinders: &str, args: &[String]) -> ExitCode {
     let [program, args @ ..] = args else { panic!("a program") };
     A::shutdown_on_signals().expect("signals can be had");
-    let client = A::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    let (asked, is_asked) = mpsc::channel();
+    let asked = Mutex::new(asked);
+    let sample = move |_, _: Context<ClientRole>| -> Result<CreateMessageResult, Failure> {
+        asked.lock().expect("no panic").send(()).expect("it is waited for");
+        loop {
+            thread::park();
+        }
+    };
+    let host = Host::builder("test", "1").sampling(sample).versions(VersionSet::LEGACY).build();
+    let client = A::spawn(Command::new(program).args(args), &host).expect("it is a server");
+    let _unread = match hinders {
+        "asks" => {
+            is_asked.recv().expect("it asks");
+            None
+        }
+        // More than a pipe holds.
+        "stops" => Some(client.call_tool("any", serde_json::json!({"text": "x".repeat(1 << 20)})).expect("it is sent")),
+        _ => None,
+    };
     serve::<A>(&[]);
     client.wait();
     ExitCode::SUCCESS
@@ -223,4 +268,30 @@ fn client<A: Adapter>(args: &[String]) -> ExitCode {
     println!("connected");
     client.wait();
     ExitCode::SUCCESS
+}
+
+/// A client that starts the server of its command line again when it has ended, and prints that it is connected.
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn supervisor<A: Adapter>(args: &[String]) -> ExitCode {
+    let [program, args @ ..] = args else { panic!("a program") };
+    A::shutdown_on_signals().expect("signals can be had");
+    let supervisor = A::supervise(Command::new(program).args(args), &host(), RestartPolicy::default());
+    loop {
+        let client = supervisor.client().expect("it is a server");
+        println!("connected");
+        client.closed().wait();
+    }
+}
+
+/// A client that starts the server of its command line, and drops the connection. It prints that it is about to.
+#[expect(clippy::print_stdout, reason = "that is what it is for")]
+fn drops_client<A: Adapter>(args: &[String]) -> ExitCode {
+    let [program, args @ ..] = args else { panic!("a program") };
+    A::shutdown_on_signals().expect("signals can be had");
+    let client = A::spawn(Command::new(program).args(args), &host()).expect("it is a server");
+    println!("dropped");
+    drop(client);
+    loop {
+        thread::park();
+    }
 }

@@ -1,7 +1,12 @@
 //! The timer thread of a connection: it waits for deadlines, dispatches events that other threads caused, and closes
 //! the connection.
 
-use std::{io, sync::Arc, thread::JoinHandle, time::Duration};
+use std::{
+    io,
+    sync::Arc,
+    thread::JoinHandle,
+    time::{Duration, Instant},
+};
 
 use mcp_driver::{
     Sniffer, StopHandle,
@@ -117,12 +122,19 @@ impl<E: Send + 'static> Driver<E> {
     /// Waits until all output is written and the sink is closed. If the peer does not read in time, fails the
     /// connection and calls `stop`.
     fn flush_or_stop(&self, stop: Option<&(dyn Fn() + Send)>) {
-        let timeout = self.lock().connection.settings().limits.drain;
-        if !self.lifecycle.wait_until(timeout, |lifecycle| lifecycle.writer_exited) {
-            self.fail(&io::ErrorKind::TimedOut.into());
-            if let Some(stop) = stop {
-                stop();
+        let (drain, begun) = (self.lock().connection.settings().limits.drain, Instant::now());
+        loop {
+            let left = tuning::flush_timeout(drain).saturating_sub(begun.elapsed());
+            if self.lifecycle.wait_until(left.min(tuning::SIGNAL_INTERVAL), |lifecycle| lifecycle.writer_exited) {
+                return;
             }
+            if left.is_zero() {
+                break;
+            }
+        }
+        self.fail(&io::ErrorKind::TimedOut.into());
+        if let Some(stop) = stop {
+            stop();
         }
     }
 }

@@ -5,6 +5,7 @@ use std::fs;
 use std::{
     io::{BufRead, BufReader, Read},
     process::{Command, Stdio},
+    time::{Duration, Instant},
 };
 
 use serde_json::Value;
@@ -154,6 +155,18 @@ pub(crate) fn closed_outputs_hide_no_failure() {
 #[cfg(unix)]
 pub(crate) fn signals_end_the_server() {
     ends_on_a_signal(&["check", "sh -c 'echo started >&2; exec sleep 600'", "--timeout", "600"]);
+}
+
+/// What a server or a client has started is ended with it. It has the error output of the check, which ends with it.
+#[cfg(unix)]
+pub(crate) fn nothing_that_was_started_outlives_a_check() {
+    let starts = "sh -c 'sleep 60 >&2 & exit 1'";
+    for peer in [&["check", starts][..], &["check", "--client", starts]] {
+        let began = Instant::now();
+        let (code, _, error) = mcp(&[peer, &["--timeout", "5"]].concat());
+        assert_eq!(code, 3, "{error}");
+        assert!(began.elapsed() < Duration::from_secs(40), "{peer:?}: {:?}", began.elapsed());
+    }
 }
 
 /// Sends SIGINT to a check whose peer has started, and fails unless both end.

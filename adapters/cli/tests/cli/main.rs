@@ -235,6 +235,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     #[cfg(unix)]
     ("check::signals_end_the_server", check::signals_end_the_server),
     #[cfg(unix)]
+    ("check::nothing_that_was_started_outlives_a_check", check::nothing_that_was_started_outlives_a_check),
+    #[cfg(unix)]
     ("check::broken_rules_of_clients_are_shown", check::broken_rules_of_clients_are_shown),
     #[cfg(unix)]
     ("check::signals_end_the_client", check::signals_end_the_client),

@@ -11,6 +11,8 @@ use std::{
     time::Instant,
 };
 
+#[cfg(feature = "signals")]
+use crate::process::signals;
 use crate::{
     os::process::{ProcessGroup, Spawned, spawn},
     process::{
@@ -47,7 +49,7 @@ impl Child {
             output_end.wait();
             process.ended(status);
         };
-        let guard = KillOnDrop(child.clone());
+        let guard = KillOnDrop::new(child.clone());
         let waiting = ExitWait::<R>(runtime.wait_for_child(started, ended)?);
         let pipes = || -> io::Result<_> {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
@@ -116,12 +118,20 @@ impl Child {
 }
 
 /// A guard that kills the group of a process on drop, unless the group has ended.
-struct KillOnDrop(Child);
+struct KillOnDrop(Arc<Child>);
 
 impl KillOnDrop {
+    /// Creates the guard. A signal that ends this process ends the child, too, also after its client was dropped.
+    fn new(child: Child) -> Self {
+        let child = Arc::new(child);
+        #[cfg(feature = "signals")]
+        signals::register(&child);
+        Self(child)
+    }
+
     /// Ends the process and its group, after its standard input was closed. Dropping the future kills them.
     async fn shut_down<R: Runtime>(self, runtime: R) {
-        let Child { process, group } = &self.0;
+        let Child { process, group } = &*self.0;
         let mut shutdown_sequence = process.shutdown_sequence(Instant::now());
         loop {
             let has_ended = process.has_ended();
@@ -138,6 +148,19 @@ impl KillOnDrop {
         }
         // The wait is bounded, because a process that has left the group can keep standard error open.
         timeout(&runtime, STDERR_GRACE, process.until_stderr_ended()).await;
+    }
+}
+
+#[cfg(feature = "signals")]
+impl signals::Closing for Child {
+    fn begin_close(&self) {}
+
+    fn wait(&self) {
+        self.process.wait_group_ended();
+    }
+
+    fn kill(&self) {
+        self.kill();
     }
 }
 
@@ -255,7 +278,7 @@ mod tests {
     fn kills_group_of_ended_leader_and_no_other() {
         let (mut started, child) = sleeping();
         child.process.ended(None);
-        drop(KillOnDrop(child));
+        drop(KillOnDrop::new(child));
         assert_eq!(
             started.wait().expect("it is ours").signal(),
             Some(9),
@@ -265,7 +288,7 @@ mod tests {
         child.process.ended(None);
         child.process.group_ended();
         child.kill();
-        drop(KillOnDrop(child.clone()));
+        drop(KillOnDrop::new(child.clone()));
         // The id may belong to another group now, so it must not be killed. If it was, SIGTERM would come too late.
         child.group.terminate();
         assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its id is not used any more");

@@ -54,6 +54,9 @@ enum Stderr {
 /// A callback that receives each line of standard error.
 pub(crate) type OnLine = Arc<Mutex<dyn FnMut(&str) + Send>>;
 
+/// The longest grace period. Clocks cannot add much longer ones to the current time.
+const MAX_TIMEOUT: Duration = Duration::from_secs(365 * 24 * 60 * 60);
+
 /// The grace periods of a shutdown.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ShutdownTimeouts {
@@ -175,6 +178,7 @@ impl Command {
     /// until it kills this process, which then leaves its children behind.
     #[must_use]
     pub fn shutdown_timeouts(mut self, after_eof: Duration, after_sigterm: Duration) -> Self {
+        let [after_eof, after_sigterm] = [after_eof, after_sigterm].map(|timeout| timeout.min(MAX_TIMEOUT));
         self.shutdown_timeouts = Some(ShutdownTimeouts { after_eof, after_sigterm });
         self
     }

@@ -5,46 +5,45 @@
 
 use std::{
     io, process,
-    sync::{
-        Arc, Mutex, Weak,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::{Arc, Mutex, Weak},
+    thread,
 };
 
 use crate::{
     os::{signals::on_end, thread::spawn},
     sync::lock,
+    tuning::{self, ENDING_DRAIN, set_ending},
 };
 
-/// A client that may have a child.
+/// A client that may have a child, or a child.
 pub trait Closing: Send + Sync + 'static {
-    /// Begins to close the client.
+    /// Begins to close the client. Its child ends together with it.
     fn begin_close(&self);
 
-    /// Waits until the client is closed.
+    /// Ends the connection to a child that still waits for responses of this process, so that the child can be ended.
+    fn stop_draining(&self) {}
+
+    /// Waits until the client is closed or the child has ended.
     fn wait(&self);
 
     /// Kills the process group of the child, if there is one.
     fn kill(&self);
 }
 
-/// All clients of this process.
+/// All clients of this process and their children. A child outlives a client that is dropped.
 static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
-
-/// Set when this process is about to end.
-static ENDING: AtomicBool = AtomicBool::new(false);
 
 /// Returns whether this process is about to end because of a signal. Clients then do not report that their connections
 /// ended, so that the application does not exit first with another status.
 #[must_use]
 pub fn is_ending() -> bool {
-    ENDING.load(Ordering::Acquire)
+    tuning::is_ending()
 }
 
 /// Blocks the calling thread for ever if this process is about to end.
 pub fn block_if_ending() {
     while is_ending() {
-        std::thread::park();
+        thread::park();
     }
 }
 
@@ -71,8 +70,9 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// with 128 plus the number of the signal as its status. The second signal kills all children at once. From the first
 /// one on, `close` and `wait` of clients do not return.
 ///
-/// Children with the default grace periods of [`Command`](crate::Command::shutdown_timeouts) are ended within 1.5
-/// seconds, so that a client whose child this process is does not kill it before.
+/// Children with the default grace periods of [`Command`](crate::Command::shutdown_timeouts) are ended within 1.8
+/// seconds, so that a client whose child this process is does not kill it before. A client that would start a program
+/// waits for the end of the process instead.
 ///
 /// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
 /// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
@@ -87,11 +87,21 @@ pub fn shutdown_on_signals() -> io::Result<()> {
     on_end(move |status| {
         let is_first = ending.is_none();
         let status = *ending.get_or_insert(status);
-        ENDING.store(true, Ordering::Release);
+        set_ending();
         let close = move || {
-            let clients = clients();
-            clients.iter().for_each(|client| client.begin_close());
-            clients.iter().for_each(|client| client.wait());
+            let closing = clients();
+            closing.iter().for_each(|client| client.begin_close());
+            let draining = closing.clone();
+            let stop = move || {
+                thread::sleep(ENDING_DRAIN);
+                draining.iter().for_each(|client| client.stop_draining());
+            };
+            if spawn("mcp-draining", stop).is_err() {
+                closing.iter().for_each(|client| client.stop_draining());
+            }
+            closing.iter().for_each(|client| client.wait());
+            // Those of programs that were about to start.
+            clients().iter().for_each(|client| client.kill());
             process::exit(status);
         };
         if !is_first || spawn("mcp-closing", close).is_err() {
@@ -148,11 +158,11 @@ mod tests {
             let is_pending = || pin!(pending_if_ending()).poll(&mut Context::from_waker(Waker::noop())).is_pending();
             assert!(!is_ending() && !is_pending());
             block_if_ending();
-            ENDING.store(true, Ordering::Release);
+            set_ending();
             assert!(is_ending() && is_pending());
             return;
         }
-        let name = std::thread::current().name().map(str::to_owned).expect("the name of the test");
+        let name = thread::current().name().map(str::to_owned).expect("the name of the test");
         let mut child = Command::new(env::current_exe().expect("this program"));
         let output = child.args(["--exact", &name]).env(IN_CHILD, "1").output().expect("it starts");
         let text = String::from_utf8_lossy(&output.stdout);

@@ -13,6 +13,7 @@ use mcp_proto::codec::LineDecoder;
 
 use crate::{
     process::command::{Command, OnLine, ShutdownTimeouts},
+    tuning::{SIGNAL_INTERVAL, is_ending},
     watched::Watched,
 };
 
@@ -22,9 +23,6 @@ const KILL_TIMEOUT: Duration = Duration::from_secs(1);
 /// The first and the longest interval of checks whether the group has members left. The system has no notification for
 /// that.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_millis(1), Duration::from_millis(20)];
-
-/// The longest wait of a sequence with the default grace periods. They become shorter when a signal ends this process.
-const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 
 /// How many bytes of one line of standard error are kept.
 const MAX_STDERR_LINE: usize = 8 * 1024;
@@ -104,6 +102,14 @@ impl ChildState {
         self.status.update(|status| status.group_ended = true);
     }
 
+    /// Blocks until its group is [gone](Self::group_ended), but no longer than its shutdown takes in a process that is
+    /// about to end because of a signal.
+    pub fn wait_group_ended(&self) {
+        let timeouts = self.shutdown_timeouts.unwrap_or(ShutdownTimeouts::OF_ENDING_PROCESS);
+        let limit = timeouts.after_eof + timeouts.after_sigterm + KILL_TIMEOUT;
+        self.status.wait_until(limit, |status| status.group_ended);
+    }
+
     /// Returns whether its group is [gone](Self::group_ended).
     #[must_use]
     pub fn is_group_gone(&self) -> bool {
@@ -153,15 +159,6 @@ impl ChildState {
             poll_interval: POLL_INTERVALS[0],
         }
     }
-}
-
-/// Returns whether this process is about to end because of a signal.
-fn is_ending() -> bool {
-    #[cfg(feature = "signals")]
-    let is_ending = crate::process::signals::is_ending();
-    #[cfg(not(feature = "signals"))]
-    let is_ending = false;
-    is_ending
 }
 
 /// The steps that end a process and its group after its standard input was closed. Processes that do not end get
@@ -386,6 +383,19 @@ mod tests {
             assert_eq!(default.next_if(is_ending, at(ms), false, true), of_default, "{is_ending}, {ms}");
             assert_eq!(own.next_if(is_ending, at(ms), false, true), of_own, "{is_ending}, {ms}");
         }
+    }
+
+    #[test]
+    fn grace_periods_without_end_can_be_waited_for() {
+        let begin = Instant::now();
+        let process = ChildState::new(&Command::new("x").shutdown_timeouts(Duration::MAX, Duration::MAX));
+        let ShutdownStep::Wait(time) = process.shutdown_sequence(begin).next(begin, false, true) else {
+            panic!("it is not terminated at once");
+        };
+        process.group_ended();
+        process.wait_group_ended();
+        process.ended(None);
+        assert!(process.wait_ended(time) && time > Duration::from_secs(1 << 20));
     }
 
     // req: STDIO-009

@@ -19,7 +19,7 @@ use crate::{
     },
     runtime::Runtime,
     stream::{framed::FramedTransport, write_buffer::WriteBuffer},
-    tuning::READ_AFTER_WRITE_ERROR,
+    tuning::{READ_AFTER_WRITE_ERROR, SIGNAL_INTERVAL, flush_timeout},
 };
 use mcp_service::driver_api::{Application, Job};
 
@@ -107,10 +107,20 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
         let pipe = &mut pipe;
         event_loop.run_until_closed(pipe).await;
         let drain = event_loop.dispatcher.shared.lock().binding.settings().limits.drain;
-        event_loop
-            .run_until(pipe, Some(drain), |event_loop, pipe, _| pipe.has_written(&event_loop.dispatcher.shared))
-            .await;
-        event_loop.run_until(pipe, Some(CLOSING), |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
+        let begun = event_loop.dispatcher.shared.now();
+        loop {
+            let passed = event_loop.dispatcher.shared.now().saturating_since(begun);
+            let left = flush_timeout(drain).saturating_sub(passed);
+            if left.is_zero() || pipe.has_written(&event_loop.dispatcher.shared) {
+                break;
+            }
+            let written = |event_loop: &mut EventLoop<E, _, R>, pipe: &mut Pipe, _: &mut Context<'_>| {
+                pipe.has_written(&event_loop.dispatcher.shared)
+            };
+            event_loop.run_until(pipe, Some(left.min(SIGNAL_INTERVAL)), written).await;
+        }
+        let closing = Some(flush_timeout(CLOSING));
+        event_loop.run_until(pipe, closing, |_, pipe, cx| pipe.wire.poll_close(cx).is_ready()).await;
         pipe.wire.close_output();
         if let Some(mut end) = end {
             event_loop.run_until(pipe, None, |_, _, cx| end.as_mut().poll(cx).is_ready()).await;

@@ -312,7 +312,9 @@ mod tests {
     fn clear_resets_in_flight_entry() {
         let mut in_flight: InFlight<ServerInFlight> = InFlight::new(RequestOrigin::Task("1".into()), Some(Meta::new()));
         in_flight.cancel(CancelCause::Closed);
+        assert!(in_flight.arguments.set(Arc::new(JsonObject::empty())).is_ok());
         in_flight.clear();
+        assert!(in_flight.arguments.get().is_none());
         assert!(!in_flight.is_cancelled() && in_flight.cause().is_none() && in_flight.meta.is_none());
         assert!(lock(&in_flight.state).calls.is_empty());
         assert!(matches!(in_flight.origin, RequestOrigin::Task(id) if id.is_empty()));

@@ -51,13 +51,24 @@ impl RoleInFlight for ServerInFlight {
 
 #[cfg(test)]
 mod tests {
+    use std::time::Duration;
+
+    use mcp_proto::protocol::{CapabilitySet, Method};
+
     use super::*;
-    use crate::inbound::in_flight::RequestOrigin;
+    use crate::{
+        inbound::in_flight::RequestOrigin,
+        server::input_required::{CallerId, request_state::StateSigner},
+    };
 
     /// An entry is reused for another request, so nothing of the former one stays.
     #[test]
     fn a_recycled_entry_has_no_state_of_its_request() {
         let entry = InFlight::<ServerInFlight>::of_task("id".into(), None);
+        let caller = CallerId { declared: CapabilitySet::EMPTY, principal: None, max_rounds: 1 };
+        let state_signer = StateSigner::new("test".into(), None, Duration::ZERO);
+        let rounds = InputRounds::begin(&state_signer, Method::CallTool, None, caller).expect("the first round");
+        assert!(entry.role.rounds.set(rounds.into()).is_ok());
         assert!(entry.role.side_effect.set("it was sent".into()).is_ok());
         let _ = entry.cancel(mcp_proto::connection::CancelCause::TimedOut);
         entry.recycle();

@@ -302,12 +302,20 @@ fn model() -> Host {
 
 #[test]
 fn input_required_rounds_keep_their_outcome() {
-    let requires_input = async |context: Context| {
-        let params = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
-        context.sample(params).await.map(|_| "asked")
+    let answered = Arc::<AtomicUsize>::default();
+    let requires_input = || {
+        let answers = answered.clone();
+        move |context: Context| {
+            let answers = answers.clone();
+            async move {
+                let params = CreateMessageParams::new([SamplingMessage::user("Well?")], 5_u64);
+                let answer = context.sample(params).await;
+                answer.map(|_| answers.fetch_add(1, Ordering::Relaxed).to_string())
+            }
+        }
     };
-    let late = Tool::new_async("late", requires_input).task_support(TaskSupport::Optional).defer_task();
-    let service = Service::builder("test", "1").tool(Tool::new_async("asks", requires_input)).tool(late);
+    let late = Tool::new_async("late", requires_input()).task_support(TaskSupport::Optional).defer_task();
+    let service = Service::builder("test", "1").tool(Tool::new_async("asks", requires_input())).tool(late);
     let service = service.layer(async |call: IncomingRequest, next: Next| {
         let completed = next.run().await;
         if *completed.kind() == ResponseKind::InputRequired {
@@ -324,6 +332,7 @@ fn input_required_rounds_keep_their_outcome() {
             pair.assert_clean();
         }
     }
+    assert_eq!(answered.load(Ordering::Relaxed), 4, "each call has its input");
 }
 
 #[test]
