@@ -19,6 +19,7 @@ mod server;
 #[cfg(unix)]
 mod sign_in;
 mod trace;
+mod usage;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
 
@@ -209,6 +210,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::sizes_are_linear", trace::sizes_are_linear),
     ("trace::long_ids_are_cut", trace::long_ids_are_cut),
     ("trace::wrong_outputs", trace::wrong_outputs),
+    ("usage::completions_have_the_commands_of_the_help", usage::completions_have_the_commands_of_the_help),
+    ("usage::completions_may_be_read_in_part", usage::completions_may_be_read_in_part),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     #[cfg(unix)]
     ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
