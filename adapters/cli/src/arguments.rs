@@ -50,7 +50,11 @@ pub(crate) fn of_tool(arguments: &[String], schema: &Value) -> Result<Map<String
 
 /// Reads arguments that are texts.
 pub(crate) fn texts(arguments: &[String]) -> Result<Map<String, Value>, Failed> {
-    of_tool(arguments, &Value::Null)
+    let read = of_tool(arguments, &Value::Null)?;
+    match read.iter().find(|(_, value)| !value.is_string()) {
+        Some((name, _)) => Err(Failed::usage(format!("the argument `{name}` is no text"))),
+        None => Ok(read),
+    }
 }
 
 /// Reads the values of a form: what is no JSON is a text.

@@ -24,3 +24,11 @@ pub(crate) fn completions_may_be_read_in_part() {
         assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}");
     }
 }
+
+pub(crate) fn arguments_of_prompts_are_texts() {
+    for argument in ["id:=5", r#"{"id": 5}"#] {
+        let (code, out, error) = mcp(&["prompt", "{}", "greet", argument]);
+        assert_eq!((code, &*out, &*error), (2, "", "mcp: the argument `id` is no text\n"), "{argument}");
+    }
+    assert_eq!(mcp(&["prompt", "{}", "greet", r#"id:="Ada""#]).1, "user:\nHello Ada\n");
+}
