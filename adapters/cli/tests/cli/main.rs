@@ -212,6 +212,7 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::wrong_outputs", trace::wrong_outputs),
     ("usage::completions_have_the_commands_of_the_help", usage::completions_have_the_commands_of_the_help),
     ("usage::completions_may_be_read_in_part", usage::completions_may_be_read_in_part),
+    ("usage::files_that_cannot_be_read_are_named", usage::files_that_cannot_be_read_are_named),
     ("usage::arguments_of_prompts_are_texts", usage::arguments_of_prompts_are_texts),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     #[cfg(unix)]

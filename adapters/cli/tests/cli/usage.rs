@@ -1,8 +1,8 @@
 //! Tests of what `mcp` says about wrong command lines, targets and files.
 
-use std::{io::pipe, process::Command};
+use std::{fs, io::pipe, process::Command};
 
-use crate::mcp;
+use crate::{mcp, recorder::Folder};
 
 const SHELLS: [&str; 5] = ["bash", "elvish", "fish", "powershell", "zsh"];
 
@@ -23,6 +23,22 @@ pub(crate) fn completions_may_be_read_in_part() {
         let output = command.args(["completions", shell]).stdout(writer).output().expect("it runs");
         assert!(output.status.success() && output.stderr.is_empty(), "{shell}: {output:?}");
     }
+}
+
+pub(crate) fn files_that_cannot_be_read_are_named() {
+    let folder = Folder::new("unreadable");
+    let path = folder.file("").display().to_string();
+    for command in
+        [&["replay", &path][..], &["trace", &path, "-o", "a.svg"], &["call", "{}", "echo", &format!("@{path}")]]
+    {
+        let (code, out, error) = mcp(command);
+        assert!(code == 2 && out.is_empty(), "{command:?}: {code} {out}");
+        assert!(error.contains(&format!("{path} cannot be read: ")), "{command:?}: {error}");
+    }
+    let file = folder.file("a.json");
+    fs::write(&file, b"{\"message\": \"\xff\"}").expect("it is written");
+    let (code, _, error) = mcp(&["call", "{}", "echo", &format!("@{}", file.display())]);
+    assert!(code == 2 && error.contains("a.json cannot be read: "), "{error}");
 }
 
 pub(crate) fn arguments_of_prompts_are_texts() {
