@@ -463,6 +463,16 @@ pub(crate) enum ListKind {
 
 impl ListKind {
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    /// Returns the words for these items within a sentence.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resource templates",
+            Self::Prompts => "prompts",
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {

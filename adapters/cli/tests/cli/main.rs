@@ -214,6 +214,8 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("usage::completions_may_be_read_in_part", usage::completions_may_be_read_in_part),
     ("usage::files_that_cannot_be_read_are_named", usage::files_that_cannot_be_read_are_named),
     ("usage::arguments_of_prompts_are_texts", usage::arguments_of_prompts_are_texts),
+    #[cfg(unix)]
+    ("usage::lists_that_a_server_does_not_offer_are_named", usage::lists_that_a_server_does_not_offer_are_named),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     #[cfg(unix)]
     ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),

@@ -48,3 +48,15 @@ pub(crate) fn arguments_of_prompts_are_texts() {
     }
     assert_eq!(mcp(&["prompt", "{}", "greet", r#"id:="Ada""#]).1, "user:\nHello Ada\n");
 }
+
+/// A server without capabilities.
+#[cfg(unix)]
+pub(crate) fn lists_that_a_server_does_not_offer_are_named() {
+    let answer = r#"{"jsonrpc":"2.0","id":\1,"result":{"protocolVersion":"2025-11-25","capabilities":{},"serverInfo":{"name":"s","version":"1"}}}"#;
+    let server = format!("sed -un 's/.*\"id\":\\([0-9]*\\).*/{answer}/p'");
+    let list = |kinds: &[&str]| mcp(&[&["--era", "legacy", "list", &server], kinds].concat());
+    let all = "mcp: the server offers no tools, no resources, no resource templates, no prompts\n";
+    assert_eq!(list(&[]), (0, String::new(), all.into()));
+    assert_eq!(list(&["tools", "--json"]), (0, String::new(), "mcp: the server offers no tools\n".into()));
+    assert_eq!(list(&["tools", "--quiet"]), (0, String::new(), String::new()));
+}
