@@ -5,6 +5,7 @@
 //! writes records in the format of `record`; `messages` reads them as messages, `replay` judges these, `trace` draws
 //! them, and `step` shows them one by one. `bridge`, `bench` and `inspect` use any server.
 
+mod address;
 mod arguments;
 mod bench;
 mod bridge;

@@ -202,11 +202,7 @@ pub(crate) fn wrong_checks() {
         (&["check", "{}", "--only", "nothing"], 2, "there is no check `nothing`"),
         (&["check", "{}", "--hostile-bytes", "5"], 2, "--hostile"),
         (&["check", "{}", "--only", "hostile-many"], 2, "`hostile-many` needs --hostile"),
-        (
-            &["check", "http://127.0.0.1:1/mcp", "--bearer", "a\nX-Other: b"],
-            2,
-            "the header Authorization has characters",
-        ),
+        (&["check", "http://127.0.0.1:1/mcp", "--bearer", "a\nX-Other: b"], 2, "the token of --bearer has characters"),
         (&["check", "http://127.0.0.1:1/mcp", "--bearer", "a\n"], 3, "the server is not reached"),
         (&["check", "{}", "--timeout", "1e18"], 2, "more than a million seconds"),
         (&["check", "http://user:secret@:1 /mcp"], 2, "mcp: the target is not the address of an HTTP server\n"),

@@ -49,6 +49,75 @@ pub(crate) fn arguments_of_prompts_are_texts() {
     assert_eq!(mcp(&["prompt", "{}", "greet", r#"id:="Ada""#]).1, "user:\nHello Ada\n");
 }
 
+pub(crate) fn targets_that_are_something_else_are_explained() {
+    let address = "; if it is an address, it begins with http:// or https://\n";
+    let name = "; if it is the name of a server, --config names the file\n";
+    for command in ["list", "check"] {
+        for (target, exit, why) in [
+            ("localhost:8000", 3, address),
+            ("127.0.0.1:8000/mcp", 3, address),
+            ("no-such-server", 3, name),
+            ("HTTP://127.0.0.1:1/mcp", 3, "refused"),
+            ("ftp://server/mcp", 2, "ftp://server/mcp is no address of a server: these begin with http://"),
+            ("http://127.0.0.1:65536/mcp", 2, "mcp: the port of the address is no number up to 65535\n"),
+            ("http://[::1]:65536/mcp", 2, "mcp: the port of the address is no number up to 65535\n"),
+        ] {
+            let (code, out, error) = mcp(&[command, target]);
+            assert!(code == exit && out.is_empty(), "{command} {target}: {code} {out}");
+            assert!(error.contains(why), "{command} {target}: {error}");
+        }
+        let (_, _, error) = mcp(&[command, "/no/such/program"]);
+        assert!(!error.contains(';'), "{command}: {error}");
+    }
+    let (code, _, error) = mcp(&["list", "{}", "--timeout", "0"]);
+    assert!(code == 3 && error.ends_with("; --timeout gives it more\n"), "{code} {error}");
+    let (code, _, error) = mcp(&["record", "--listen", "127.0.0.1:0", "http://127.0.0.1:65536/"]);
+    assert!(code == 2 && error.contains("the port of the address is no number up to 65535"), "{code} {error}");
+}
+
+pub(crate) fn tokens_that_no_server_takes_are_refused() {
+    for command in ["list", "check"] {
+        for (token, why) in [("", "is empty"), (" ", "is empty"), ("canary canary", "has characters that no token has")]
+        {
+            let (code, _, error) = mcp(&[command, "http://127.0.0.1:1/mcp", "--bearer", token]);
+            assert_eq!((code, error), (2, format!("mcp: the token of --bearer {why}\n")), "{command}");
+            let mut program = Command::new(env!("CARGO_BIN_EXE_mcp"));
+            program.args([command, "http://127.0.0.1:1/mcp"]).env("MCP_BEARER_TOKEN", token);
+            let output = program.output().expect("it runs");
+            let error = String::from_utf8_lossy(&output.stderr);
+            assert_eq!(error, format!("mcp: the token of the variable MCP_BEARER_TOKEN {why}\n"), "{command}");
+        }
+    }
+}
+
+pub(crate) fn wrong_files_of_servers_are_explained() {
+    let folder = Folder::new("servers");
+    let file = folder.file("servers.json");
+    let path = file.to_str().expect("UTF-8");
+    let program = env!("CARGO_BIN_EXE_mcp");
+    let program = program.replace('\\', "\\\\");
+    for (servers, exit, why) in [
+        (r#"{}"#, 2, "has no server `x`, and no other one\n"),
+        (r#"{"y": {"command": "a"}}"#, 2, "has no server `x`, but y\n"),
+        (r#"{"x": {"command": "a"}, "y": {"command": 5}}"#, 2, "servers.json cannot be used: mcpServers.y.command: "),
+        (r#"{"x": {"url": "127.0.0.1:1"}}"#, 2, "is not the address of an HTTP server\n"),
+        (r#"{"x": {"url": "http://127.0.0.1:65536/"}}"#, 2, "the port of the address is no number up to 65535"),
+        (r#"{"x": {"url": "http://127.0.0.1:1/", "headers": {"A": "canary\n"}}}"#, 2, "the header "),
+        (r#"{"x": {"command": "PROGRAM", "cwd": "/no/such/folder"}}"#, 2, "its \"cwd\" is no folder\n"),
+        (r#"{"x": {"command": "PROGRAM", "argument": []}}"#, 3, "servers.json: mcpServers.x.argument is ignored\n"),
+    ] {
+        let text = format!("{{\"mcpServers\": {}}}", servers.replace("PROGRAM", &program));
+        fs::write(&file, text).expect("it is written");
+        for command in ["list", "check"] {
+            let (code, out, error) = mcp(&[command, "x", "--config", path]);
+            assert!(code == exit && out.is_empty(), "{command} {servers}: {code} {out} {error}");
+            assert!(error.contains(why) && !error.contains("canary"), "{command} {servers}: {error}");
+        }
+    }
+    let (_, _, error) = mcp(&["list", "x", "--config", path, "--quiet"]);
+    assert!(!error.contains("is ignored"), "{error}");
+}
+
 /// A server without capabilities.
 #[cfg(unix)]
 pub(crate) fn lists_that_a_server_does_not_offer_are_named() {
