@@ -1,4 +1,9 @@
-//! Addresses on the command line: of servers over HTTP.
+//! Addresses on the command line: of servers over HTTP, and of this machine to listen at.
+
+use std::{
+    io::{self, ErrorKind},
+    net::{SocketAddr, ToSocketAddrs},
+};
 
 use http::Uri;
 
@@ -21,4 +26,23 @@ pub(crate) fn check_port(url: &str) -> Result<(), Failed> {
     }
     // The address is not repeated: it may have secrets.
     Err(Failed::usage("the port of the address is no number up to 65535"))
+}
+
+/// Listens with `bind` at an address of this machine only. `refusal` says why other addresses are refused.
+pub(crate) fn listen<L>(
+    address: &str,
+    refusal: &str,
+    bind: impl FnOnce(&[SocketAddr]) -> io::Result<L>,
+) -> Result<L, Failed> {
+    let wrong = |error: io::Error| match error.kind() {
+        ErrorKind::InvalidInput => {
+            Failed::usage(format!("{address} is no address with a port, such as 127.0.0.1:8000"))
+        }
+        _ => Failed::usage(format!("{address} cannot be listened at: {error}")),
+    };
+    let addresses: Vec<_> = address.to_socket_addrs().map_err(wrong)?.collect();
+    if !addresses.iter().all(|address| address.ip().is_loopback()) {
+        return Err(Failed::usage(refusal));
+    }
+    bind(&addresses).map_err(wrong)
 }

@@ -204,7 +204,7 @@ pub(crate) fn wrong_checks() {
         (&["check", "{}", "--only", "hostile-many"], 2, "`hostile-many` needs --hostile"),
         (&["check", "http://127.0.0.1:1/mcp", "--bearer", "a\nX-Other: b"], 2, "the token of --bearer has characters"),
         (&["check", "http://127.0.0.1:1/mcp", "--bearer", "a\n"], 3, "the server is not reached"),
-        (&["check", "{}", "--timeout", "1e18"], 2, "more than a million seconds"),
+        (&["check", "{}", "--timeout", "1e18"], 2, "not a number of seconds from 0 to a million"),
         (&["check", "http://user:secret@:1 /mcp"], 2, "mcp: the target is not the address of an HTTP server\n"),
         (&["check", "/no/such/program"], 3, "/no/such/program cannot be started"),
         (&["check", "http://127.0.0.1:1/mcp"], 3, "the server is not reached"),
