@@ -17,10 +17,10 @@ pub(crate) fn of_tool(arguments: &[String], schema: &Value) -> Result<Map<String
     if let [whole] = arguments {
         let text = match whole.as_bytes() {
             [b'{', ..] => Some(whole.clone()),
-            b"-" => Some(read(io::stdin().lock())?),
+            b"-" => Some(read(io::stdin().lock(), "the standard input")?),
             [b'@', ..] => {
-                let unreadable = |error| Failed::usage(format!("{} cannot be read: {error}", &whole[1..]));
-                Some(read(fs::File::open(&whole[1..]).map_err(unreadable)?)?)
+                let name = &whole[1..];
+                Some(read(fs::File::open(name).map_err(|error| unreadable(name, &error))?, name)?)
             }
             _ => None,
         };
@@ -50,7 +50,11 @@ pub(crate) fn of_tool(arguments: &[String], schema: &Value) -> Result<Map<String
 
 /// Reads arguments that are texts.
 pub(crate) fn texts(arguments: &[String]) -> Result<Map<String, Value>, Failed> {
-    of_tool(arguments, &Value::Null)
+    let read = of_tool(arguments, &Value::Null)?;
+    match read.iter().find(|(_, value)| !value.is_string()) {
+        Some((name, _)) => Err(Failed::usage(format!("the argument `{name}` is no text"))),
+        None => Ok(read),
+    }
 }
 
 /// Reads the values of a form: what is no JSON is a text.
@@ -65,9 +69,13 @@ pub(crate) fn answers(answers: &[String]) -> Result<Map<String, Value>, Failed> 
     pairs.collect()
 }
 
-fn read(source: impl Read) -> Result<String, Failed> {
+fn unreadable(name: &str, error: &io::Error) -> Failed {
+    Failed::usage(format!("{name} cannot be read: {error}"))
+}
+
+fn read(source: impl Read, name: &str) -> Result<String, Failed> {
     let mut text = String::new();
-    source.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    source.take(MAX_BYTES + 1).read_to_string(&mut text).map_err(|error| unreadable(name, &error))?;
     if text.len() as u64 > MAX_BYTES {
         return Err(Failed::usage("the arguments are larger than 64 MiB"));
     }

@@ -1,7 +1,6 @@
 //! Offers a server over another transport, and in all revisions.
 
 use std::{
-    net::ToSocketAddrs,
     process::ExitCode,
     sync::{Arc, Mutex, PoisonError},
     thread,
@@ -12,7 +11,7 @@ use mcp_blocking::{Client, Error, http::Listener};
 use mcp_driver::{RestartPolicy, Restarter};
 use mcp_service::{Service, block_on, proxy::Backend};
 
-use crate::{error::Failed, show, target::Target};
+use crate::{address, error::Failed, show, target::Target};
 
 /// How long the program of a server may take to end after its input was closed, and then after SIGTERM, if the bridge
 /// is itself a program of its client. Clients give a program two seconds after each, and end the bridge after that: it
@@ -173,14 +172,9 @@ fn end(clients: &Restarter<Client>) {
 
 /// Binds an address of this machine.
 fn listen(address: &str) -> Result<Listener, Failed> {
-    let wrong = |error: std::io::Error| Failed::usage(format!("{address} cannot be listened at: {error}"));
-    let addresses: Vec<_> = address.to_socket_addrs().map_err(wrong)?.collect();
-    if !addresses.iter().all(|address| address.ip().is_loopback()) {
-        let why = "the bridge has neither TLS nor credentials: it listens at loopback addresses only, such as \
+    let refusal = "the bridge has neither TLS nor credentials: it listens at loopback addresses only, such as \
                    127.0.0.1:8000, and a proxy in front of it can have both";
-        return Err(Failed::usage(why));
-    }
-    Ok(Listener::bind(&*addresses).map_err(wrong)?.with_http_sse())
+    Ok(address::listen(address, refusal, |addresses| Listener::bind(addresses))?.with_http_sse())
 }
 
 #[cfg(test)]

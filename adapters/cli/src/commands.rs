@@ -103,7 +103,9 @@ pub(crate) fn run(
 }
 
 fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Result<(), Failed> {
-    let kinds = if kinds.is_empty() { &ListKind::ALL } else { kinds };
+    let is_asked = !kinds.is_empty();
+    let kinds = if is_asked { kinds } else { &ListKind::ALL };
+    let mut missing = Vec::new();
     let has = |capability| client.capabilities().contains(capability);
     for kind in kinds {
         let is_offered = match kind {
@@ -112,6 +114,7 @@ fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Res
             ListKind::Resources | ListKind::Templates => has(Capability::Resources),
         };
         if !is_offered {
+            missing.push(kind.words());
             continue;
         }
         if !options.json {
@@ -144,6 +147,9 @@ fn list(client: &Client, kinds: &[ListKind], options: &ConnectionOptions) -> Res
                 }
             }
         }
+    }
+    if !options.quiet && (is_asked && !missing.is_empty() || missing.len() == kinds.len()) {
+        show::note(&format!("the server offers no {}", missing.join(", no ")));
     }
     Ok(())
 }

@@ -57,6 +57,7 @@ impl Failed {
         match error {
             mcp_blocking::Error::Handshake(end) => match &end.reason {
                 CloseReason::Failed(failure) => failed.with_hint(failure),
+                CloseReason::HandshakeTimeout => failed.with("--timeout gives it more"),
                 _ => failed,
             },
             _ => failed,
@@ -69,20 +70,25 @@ impl Failed {
     }
 
     /// Adds how to get credentials, which the server wants.
-    pub(crate) fn unauthorized(mut self) -> Self {
-        self.why.push_str("; `mcp login` signs in, and --bearer sends a token");
-        self
+    pub(crate) fn unauthorized(self) -> Self {
+        self.with("`mcp login` signs in, and --bearer sends a token")
     }
 
-    /// Adds how a target is the name of a server.
-    pub(crate) fn with_config(mut self) -> Self {
-        self.why.push_str("; if it is the name of a server, --config names the file");
+    /// Adds what the user can do.
+    pub(crate) fn with(mut self, hint: &str) -> Self {
+        self.why.push_str("; ");
+        self.why.push_str(hint);
         self
     }
 
     /// Returns whether the standard output was closed by its reader, which is no failure of a command.
     pub(crate) const fn is_closed_output(&self) -> bool {
         self.exit == 0
+    }
+
+    /// Returns whether there is no connection.
+    pub(crate) const fn is_without_connection(&self) -> bool {
+        self.exit == 3
     }
 
     /// Returns whether the server has refused a request by a response.
@@ -124,16 +130,15 @@ impl From<CallError> for Failed {
             CallError::ToolFailed(_) => 1,
             _ => 4,
         };
-        let mut failed = Self { exit, why: chain(&error) };
+        let failed = Self { exit, why: chain(&error) };
         match &error {
-            CallError::Failed(failure) => return failed.with_hint(failure),
-            CallError::TimedOut { .. } => failed.why.push_str("; --timeout gives it more"),
+            CallError::Failed(failure) => failed.with_hint(failure),
+            CallError::TimedOut { .. } => failed.with("--timeout gives it more"),
             CallError::Rpc(error) if error.code == ErrorCode::MISSING_CLIENT_CAPABILITY => {
-                failed.why.push_str("; --answer, --sample and --root let the server ask");
+                failed.with("--answer, --sample and --root let the server ask")
             }
-            _ => {}
+            _ => failed,
         }
-        failed
     }
 }
 

@@ -5,6 +5,7 @@
 //! writes records in the format of `record`; `messages` reads them as messages, `replay` judges these, `trace` draws
 //! them, and `step` shows them one by one. `bridge`, `bench` and `inspect` use any server.
 
+mod address;
 mod arguments;
 mod bench;
 mod bridge;
@@ -29,10 +30,16 @@ mod target;
 mod text;
 mod trace;
 
-use std::{io, path::Path, process::ExitCode, sync::mpsc};
+use std::{
+    io::{self, Write},
+    path::Path,
+    process::ExitCode,
+    sync::mpsc,
+};
 
 use bridge::BridgeOptions;
 use clap::{CommandFactory, Parser};
+use clap_complete::Shell;
 use error::Failed;
 use options::{Command, ConnectionOptions, Options};
 use recorder::{ListenOptions, RecordOptions};
@@ -74,10 +81,7 @@ fn run(options: &Options) -> Result<ExitCode, Failed> {
 /// Runs a command that connects to no server. `None` is another command.
 fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Option<Result<ExitCode, Failed>> {
     match command {
-        Command::Completions { shell } => {
-            clap_complete::generate(*shell, &mut Options::command(), "mcp", &mut io::stdout());
-            Some(Ok(ExitCode::SUCCESS))
-        }
+        Command::Completions { shell } => Some(completions(*shell).map(|()| ExitCode::SUCCESS)),
         Command::Record { output, no_mask, max_bytes, listen: Some(listen), no_compression, url, .. } => {
             let options = ListenOptions {
                 output,
@@ -146,6 +150,21 @@ fn run_without_target(command: &Command, connection: &ConnectionOptions) -> Opti
         }
         _ => None,
     }
+}
+
+/// Prints the completions of a shell, without the commands that the help does not show.
+fn completions(shell: Shell) -> Result<(), Failed> {
+    let all = Options::command();
+    let shown = all.get_subcommands().filter(|command| !command.is_hide_set()).cloned();
+    let mut command = clap::Command::new("mcp")
+        .version(env!("CARGO_PKG_VERSION"))
+        .args(all.get_arguments().cloned())
+        .subcommands(shown.collect::<Vec<_>>());
+    let mut text = Vec::new();
+    clap_complete::generate(shell, &mut command, "mcp", &mut text);
+    let mut out = io::stdout().lock();
+    out.write_all(&text)?;
+    Ok(out.flush()?)
 }
 
 /// Writes a man page for the program and one for each command.

@@ -197,6 +197,9 @@ pub(crate) enum Command {
     /// server over HTTP: `mcp record -o FILE --listen 127.0.0.1:8000 URL`, and the client gets the address that is
     /// printed. The record is in JSON Lines: see docs/mcp.md. Values of passwords, tokens, keys and cookies are masked.
     /// The exit code is that of the server, or 128 and the number of the signal that ended it.
+    #[command(
+        override_usage = "mcp record [OPTIONS] -- <COMMAND>...\n       mcp record [OPTIONS] --listen <ADDRESS> <URL>"
+    )]
     Record {
         /// The file, which must not exist: else a number is added to its name. `{time}` and `{pid}` are replaced.
         #[arg(long, short, value_name = "FILE", default_value = "mcp-{time}-{pid}.jsonl")]
@@ -217,7 +220,7 @@ pub(crate) enum Command {
         #[arg(requires = "listen", conflicts_with = "command")]
         url: Option<String>,
         /// The program of the server, and its arguments.
-        #[arg(last = true, required_unless_present = "listen", value_name = "COMMAND")]
+        #[arg(last = true, required_unless_present_any = ["listen", "url"], value_name = "COMMAND")]
         command: Vec<OsString>,
     },
     /// Plays a record through the state machines of both sides, and prints each message with what it broke.
@@ -463,13 +466,23 @@ pub(crate) enum ListKind {
 
 impl ListKind {
     pub(crate) const ALL: [Self; 4] = [Self::Tools, Self::Resources, Self::Templates, Self::Prompts];
+
+    /// Returns the words for these items within a sentence.
+    pub(crate) const fn words(self) -> &'static str {
+        match self {
+            Self::Tools => "tools",
+            Self::Resources => "resources",
+            Self::Templates => "resource templates",
+            Self::Prompts => "prompts",
+        }
+    }
 }
 
 fn seconds(text: &str) -> Result<Duration, String> {
-    let seconds: f64 = text.parse().map_err(|_| "not a number of seconds".to_owned())?;
-    let timeout = Duration::try_from_secs_f64(seconds).map_err(|error| error.to_string())?;
+    let seconds = text.parse().ok().and_then(|seconds| Duration::try_from_secs_f64(seconds).ok());
     // A point in time so far away must exist.
-    if timeout > Duration::from_secs(1_000_000) { Err("more than a million seconds".to_owned()) } else { Ok(timeout) }
+    let timeout = seconds.filter(|timeout| *timeout <= Duration::from_secs(1_000_000));
+    timeout.ok_or_else(|| "not a number of seconds from 0 to a million".to_owned())
 }
 
 fn concurrency(text: &str) -> Result<usize, String> {

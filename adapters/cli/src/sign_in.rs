@@ -4,7 +4,7 @@ use std::{
     env,
     future::{Future, ready},
     io,
-    path::PathBuf,
+    path::{Path, PathBuf},
     pin::Pin,
     process::ExitCode,
     sync::{
@@ -57,8 +57,8 @@ impl Credentials {
     /// Returns the stored tokens for a server, if there are some.
     pub(crate) fn stored(server: &str, options: &ConnectionOptions) -> Result<Self, Failed> {
         let Some(path) = tokens_file(options).filter(|path| path.exists()) else { return Ok(Self::None) };
-        let store = store(path)?;
-        if !is_stored(&store, server)? {
+        let store = store(&path)?;
+        if !is_stored(&store, &path, server)? {
             return Ok(Self::None);
         }
         let provider = OAuth::builder(server).map_err(usage)?;
@@ -193,8 +193,9 @@ pub(crate) fn login(options: &LoginOptions, connection: &ConnectionOptions) -> R
         return Err(Failed::usage("the header Authorization is given, which has priority over stored tokens"));
     }
     let server = address.url.to_string();
-    let store = store(tokens_file(connection).ok_or_else(no_home)?)?;
-    let was_signed_in = is_stored(&store, &server)?;
+    let path = tokens_file(connection).ok_or_else(no_home)?;
+    let store = store(&path)?;
+    let was_signed_in = is_stored(&store, &path, &server)?;
     let loopback = Loopback::on(options.port.unwrap_or(0))
         .map_err(|error| Failed::usage(format!("the redirect cannot be listened for: {error}")))?;
     let was_asked = Arc::new(AtomicBool::new(false));
@@ -306,23 +307,23 @@ fn tokens_file(connection: &ConnectionOptions) -> Option<PathBuf> {
 }
 
 #[cfg(unix)]
-fn store(path: PathBuf) -> Result<impl TokenStore, Failed> {
-    mcp_blocking::http::auth::FileTokenStore::new(path).map_err(|error| unusable(&error))
+fn store(path: &Path) -> Result<impl TokenStore + use<>, Failed> {
+    mcp_blocking::http::auth::FileTokenStore::new(path).map_err(|error| unusable(path, &error))
 }
 
 /// Returns an error: without unsafe code, the access list of a file cannot be read on this system.
 #[cfg(not(unix))]
-fn store(_: PathBuf) -> Result<mcp_blocking::http::auth::MemoryTokenStore, Failed> {
+fn store(_: &Path) -> Result<mcp_blocking::http::auth::MemoryTokenStore, Failed> {
     Err(Failed::usage("tokens cannot be stored on this system: give one with --bearer"))
 }
 
-fn is_stored(store: &impl TokenStore, server: &str) -> Result<bool, Failed> {
+fn is_stored(store: &impl TokenStore, path: &Path, server: &str) -> Result<bool, Failed> {
     let url = Url::parse(server).map_err(usage)?;
-    Ok(store.load(&canonical(&url)).map_err(|error| unusable(&error))?.is_some())
+    Ok(store.load(&canonical(&url)).map_err(|error| unusable(path, &error))?.is_some())
 }
 
-fn unusable(error: &io::Error) -> Failed {
-    Failed::usage(format!("the file of the tokens cannot be used: {error}"))
+fn unusable(path: &Path, error: &io::Error) -> Failed {
+    Failed::usage(format!("{} cannot be used: {error}", path.display()))
 }
 
 fn usage(error: impl ToString) -> Failed {

@@ -1,6 +1,6 @@
 //! The server of a command: how to reach it.
 
-use std::{env, fs};
+use std::{env, fmt::Display, fs, path::Path};
 
 use http::header::AUTHORIZATION;
 use mcp_blocking::{
@@ -10,10 +10,16 @@ use mcp_blocking::{
 use mcp_driver::http::seed;
 use mcp_service::{
     Host,
-    config::{ServerConfig, ServersConfig},
+    config::{ServerConfig, ServersConfig, StdioServer},
 };
 
-use crate::{error::Failed, options::ConnectionOptions, sign_in::Credentials};
+use crate::{
+    address::{check_port, is_url},
+    error::Failed,
+    options::ConnectionOptions,
+    show,
+    sign_in::Credentials,
+};
 
 /// The variable of the environment with a bearer token.
 pub(crate) const TOKEN: &str = "MCP_BEARER_TOKEN";
@@ -30,37 +36,23 @@ pub(crate) enum Target {
 impl Target {
     /// Reads a target: a URL, a name in the file of `--config`, or a command line.
     pub(crate) fn parse(target: &str, options: &ConnectionOptions) -> Result<Self, Failed> {
-        if target.starts_with("http://") || target.starts_with("https://") {
+        if is_url(target) {
+            check_port(target)?;
             let address = ClientOptions::new(target, seed()).map_err(|error| Failed::usage(error.to_string()))?;
             return http(address, options);
         }
         if let Some(path) = &options.config {
-            let text = fs::read_to_string(path)
-                .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
-            let config = ServersConfig::from_env(&text)
-                .map_err(|error| Failed::usage(format!("{} has no servers: {error}", path.display())))?;
-            return match config.get(target) {
-                Some(ServerConfig::Stdio(command)) => program(command.into(), options),
-                Some(ServerConfig::Http(config)) => {
-                    http(mcp_driver::http_options(config, seed()).map_err(|error| Failed::connection(&error))?, options)
+            return match configured(path, target, options.quiet)? {
+                ServerConfig::Stdio(command) => program((&command).into(), options),
+                ServerConfig::Http(config) => {
+                    let wrong = |why: &dyn Display| Failed::usage(format!("`{target}` of {}: {why}", path.display()));
+                    check_port(&config.url).map_err(|failed| wrong(&failed))?;
+                    http(mcp_driver::http_options(&config, seed()).map_err(|error| wrong(&error))?, options)
                 }
-                Some(_) => Err(Failed::usage(format!("`{target}` is a server of an unknown kind"))),
-                None => {
-                    let names: Vec<_> = config.servers().map(|(name, _)| name).collect();
-                    let why = format!("{} has no server `{target}`, but {}", path.display(), names.join(", "));
-                    Err(Failed::usage(why))
-                }
+                _ => Err(Failed::usage(format!("`{target}` is a server of an unknown kind"))),
             };
         }
-        if let Some((scheme, _)) = target.split_once("://")
-            && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
-        {
-            return Err(Failed::usage(format!(
-                "{target} is no address of a server: it begins with http:// or https://"
-            )));
-        }
-        let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
-        Self::of_words(&words, options)
+        Self::of_words(&words(target)?, options)
     }
 
     /// Returns the program of a command line that is split into words.
@@ -82,13 +74,78 @@ impl Target {
     }
 }
 
+/// Returns the server with this name in the file of `--config`.
+pub(crate) fn configured(path: &Path, name: &str, quiet: bool) -> Result<ServerConfig, Failed> {
+    let file = path.display();
+    let text = fs::read_to_string(path).map_err(|error| Failed::usage(format!("{file} cannot be read: {error}")))?;
+    let config =
+        ServersConfig::from_env(&text).map_err(|error| Failed::usage(format!("{file} cannot be used: {error}")))?;
+    let Some(server) = config.get(name) else {
+        let names: Vec<_> = config.servers().map(|(name, _)| name).collect();
+        let others = if names.is_empty() { "and no other one".to_owned() } else { format!("but {}", names.join(", ")) };
+        return Err(Failed::usage(format!("{file} has no server `{name}`, {others}")));
+    };
+    if !quiet {
+        config.warnings().iter().for_each(|warning| show::note(&format!("{file}: {warning}")));
+    }
+    match server {
+        // The system would say of the program that it does not exist.
+        ServerConfig::Stdio(StdioServer { cwd: Some(folder), .. }) if !Path::new(folder).is_dir() => {
+            Err(Failed::usage(format!("`{name}` of {file}: its \"cwd\" is no folder")))
+        }
+        server => Ok(server.clone()),
+    }
+}
+
+/// Splits a command line into words.
+pub(crate) fn words(target: &str) -> Result<Vec<String>, Failed> {
+    if let Some((scheme, _)) = target.split_once("://")
+        && scheme.bytes().all(|byte| byte.is_ascii_alphanumeric())
+    {
+        return Err(Failed::usage(format!("{target} is no address of a server: these begin with http:// or https://")));
+    }
+    shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))
+}
+
+/// Returns the token of `--bearer` or of its variable.
+pub(crate) fn bearer(options: &ConnectionOptions) -> Result<Option<String>, Failed> {
+    let (token, place) = match &options.bearer {
+        Some(token) => (Some(token.clone()), "the token of --bearer"),
+        None => (env::var(TOKEN).ok(), "the token of the variable MCP_BEARER_TOKEN"),
+    };
+    match token.as_deref().map(str::trim) {
+        Some("") => Err(Failed::usage(format!("{place} is empty"))),
+        Some(token) if !token.bytes().all(|byte| byte.is_ascii_graphic()) => {
+            Err(Failed::usage(format!("{place} has characters that no token has")))
+        }
+        token => Ok(token.map(str::to_owned)),
+    }
+}
+
 /// Connects to a target.
 pub(crate) fn connect(target: &str, options: &ConnectionOptions, host: &Host) -> Result<Client, Failed> {
-    let is_name = options.config.is_none() && !target.contains(['/', '\\', ' ']);
     Target::parse(target, options)?.connect(host).map_err(|error| match &error {
-        Error::Spawn { .. } if is_name => Failed::connect(&error).with_config(),
+        Error::Spawn { .. } => hinted(Failed::connect(&error), target, options),
         _ => Failed::connect(&error),
     })
+}
+
+/// Adds what else the target of a program that cannot be started may be.
+pub(crate) fn hinted(failed: Failed, target: &str, options: &ConnectionOptions) -> Failed {
+    let has_port = |host: &str| {
+        let port = host.rsplit_once(':').map(|(_, port)| port);
+        port.is_some_and(|port| !port.is_empty() && port.bytes().all(|byte| byte.is_ascii_digit()))
+    };
+    match target.split_once('/').unwrap_or((target, "")) {
+        _ if !failed.is_without_connection() || options.config.is_some() || target.contains(char::is_whitespace) => {
+            failed
+        }
+        (host, _) if has_port(host) => failed.with("if it is an address, it begins with http:// or https://"),
+        (_, "") if !target.contains(['/', '\\']) => {
+            failed.with("if it is the name of a server, --config names the file")
+        }
+        _ => failed,
+    }
 }
 
 /// Returns the variables of `--env`.
@@ -117,7 +174,7 @@ fn http(mut address: ClientOptions, options: &ConnectionOptions) -> Result<Targe
         let (Ok(name), Ok(value)) = (name, value) else { return Err(wrong()) };
         address.headers.append::<http::HeaderName>(name, value);
     }
-    let credentials = match options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
+    let credentials = match bearer(options)? {
         Some(token) => Credentials::Bearer(token),
         None if address.headers.contains_key(AUTHORIZATION) => Credentials::None,
         None => Credentials::stored(&address.url.to_string(), options)?,

@@ -129,7 +129,7 @@ pub const CRATES: [Crate; 9] = [
         rooms: &[
             &["error", "text"],
             &["options"],
-            &["arguments", "markup", "rules", "show"],
+            &["address", "arguments", "markup", "rules", "show"],
             &["record"],
             &["messages"],
             &["generate", "project", "recorder", "replay"],

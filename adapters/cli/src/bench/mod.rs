@@ -42,7 +42,11 @@ pub(crate) struct BenchOptions<'a> {
 pub(crate) fn bench(client: &Client, options: &BenchOptions<'_>) -> Result<ExitCode, Failed> {
     let expected = client.call_tool(options.tool, options.arguments.clone())?.wait()?;
     if expected.is_error() {
-        show::content(&expected.content)?;
+        if options.json {
+            show::json(&expected)?
+        } else {
+            show::content(&expected.content)?
+        }
         return Err(Failed::tool());
     }
     for _ in 1..WARM_UP {

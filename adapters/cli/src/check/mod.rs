@@ -24,11 +24,11 @@ mod shapes;
 mod socket;
 mod wire;
 
-use std::{env, fs, path::Path, process::ExitCode, time::Duration};
+use std::{fs, path::Path, process::ExitCode, time::Duration};
 
 pub(crate) use client::relay;
 use era::Era;
-use mcp_service::config::{ServerConfig, ServersConfig};
+use mcp_service::config::ServerConfig;
 use probe::{HostileLimits, Probe, Wire};
 use process::{Process, Start};
 use report::{Party, Report};
@@ -36,14 +36,12 @@ use run::Selection;
 use socket::Address;
 
 use crate::{
+    address,
     error::Failed,
     options::{CheckOptions, ConnectionOptions, EraOption},
     sign_in::SignIn,
     target, text,
 };
-
-/// The variable of the environment with a bearer token.
-const TOKEN: &str = "MCP_BEARER_TOKEN";
 
 /// How long a response may take, unless the command line says otherwise.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -152,21 +150,19 @@ fn finish(
 
 /// Returns how a target is reached, and a name for the report that has no secrets.
 fn wire(target: &str, options: &ConnectionOptions) -> Result<(Wire, String), Failed> {
-    if target.starts_with("http://") || target.starts_with("https://") {
+    if address::is_url(target) {
         return site(target, Vec::new(), options);
     }
     let Some(path) = &options.config else {
-        let words = shell_words::split(target).map_err(|error| Failed::usage(format!("`{target}`: {error}")))?;
+        let words = target::words(target)?;
         let Some((program, arguments)) = words.split_first() else { return Err(Failed::usage("the target is empty")) };
-        return start(program, arguments, Vec::new(), None, options);
+        return start(program, arguments, Vec::new(), None, options)
+            .map_err(|failed| target::hinted(failed, target, options));
     };
-    let text = fs::read_to_string(path)
-        .map_err(|error| Failed::usage(format!("{} cannot be read: {error}", path.display())))?;
-    let config = ServersConfig::from_env(&text).map_err(|error| Failed::usage(error.to_string()))?;
-    match config.get(target) {
-        Some(ServerConfig::Stdio(it)) => start(&it.command, &it.args, it.env.clone(), it.cwd.clone(), options),
-        Some(ServerConfig::Http(it)) => site(&it.url, it.headers.clone(), options),
-        _ => Err(Failed::usage(format!("{} has no server `{target}`", path.display()))),
+    match target::configured(path, target, options.quiet)? {
+        ServerConfig::Stdio(it) => start(&it.command, &it.args, it.env.clone(), it.cwd.clone(), options),
+        ServerConfig::Http(it) => site(&it.url, it.headers.clone(), options),
+        _ => Err(Failed::usage(format!("`{target}` is a server of an unknown kind"))),
     }
 }
 
@@ -195,8 +191,8 @@ fn site(url: &str, mut headers: Vec<(String, String)>, options: &ConnectionOptio
         };
         headers.push((name.to_owned(), value.to_owned()));
     }
-    if let Some(token) = options.bearer.clone().or_else(|| env::var(TOKEN).ok()) {
-        headers.push(("Authorization".to_owned(), format!("Bearer {}", token.trim())));
+    if let Some(token) = target::bearer(options)? {
+        headers.push(("Authorization".to_owned(), format!("Bearer {token}")));
     }
     // A line break would begin another header.
     if let Some((name, _)) = headers.iter().find(|(_, value)| value.parse::<http::HeaderValue>().is_err()) {

@@ -15,7 +15,7 @@ use super::{
     secrets::{Secrets, is_secret},
     wire::{Body, NoCredentials, Read, Request, Response, Site, header},
 };
-use crate::{error::Failed, sign_in::SignIn};
+use crate::{address, error::Failed, sign_in::SignIn};
 
 /// The longest head of a response.
 const MAX_HEAD: usize = 64 << 10;
@@ -55,9 +55,10 @@ impl Address {
         let authority = uri.authority().ok_or_else(wrong)?;
         let host = authority.host().trim_matches(['[', ']']).to_owned();
         let is_tls = uri.scheme_str() == Some("https");
-        if host.is_empty() {
+        if host.is_empty() || !address::is_url(url) {
             return Err(wrong());
         }
+        address::check_port(url)?;
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
         let config = || ClientConfig::with_platform_verifier().map_err(|error| Failed::connection(&error));

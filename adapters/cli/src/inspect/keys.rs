@@ -141,6 +141,15 @@ impl Model {
     }
 
     fn back(&mut self) -> Vec<Effect> {
+        let has_filter = match self.focus {
+            Focus::List => !self.list().filter.is_empty(),
+            Focus::Detail => false,
+            Focus::Traffic => !self.traffic.filter().is_empty(),
+        };
+        if has_filter {
+            self.end_search();
+            return Vec::new();
+        }
         match (self.focus, &self.detail) {
             (Focus::Detail, Detail::Row(_)) => self.focus = Focus::Traffic,
             (Focus::Detail, _) | (Focus::Traffic, _) => self.focus = Focus::List,
@@ -268,14 +277,17 @@ impl Model {
         let Some(line) = &mut self.search else { return };
         match code {
             KeyCode::Enter => self.search = None,
-            KeyCode::Esc => {
-                self.search = Some(Line::default());
-                self.search_changed();
-                self.search = None;
-            }
+            KeyCode::Esc => self.end_search(),
             code if line.take(code) => self.search_changed(),
             _ => {}
         }
+    }
+
+    /// Ends the filter of the pane that has the keys.
+    fn end_search(&mut self) {
+        self.search = Some(Line::default());
+        self.search_changed();
+        self.search = None;
     }
 
     /// Takes a key of the form of an item. `None`: it is another one.

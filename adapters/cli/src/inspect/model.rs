@@ -334,6 +334,7 @@ impl Model {
     fn closed(&mut self, why: String) {
         self.traffic.take(Sighting { at: self.now, what: Seen::Event(format!("closed: {why}")) });
         self.traffic.close();
+        self.note = "l connects again".into();
         self.status = Status::Closed(why);
         self.calls.clear();
         self.questions.clear();

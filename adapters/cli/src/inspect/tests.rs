@@ -354,6 +354,20 @@ fn eras_are_switched_and_old_connections_ignored() {
 }
 
 #[test]
+fn ends_say_why_and_what_to_do() {
+    let mut model = connected((80, 24));
+    let mut first = Model::new((80, 24), EraOption::Any).0;
+    for model in [&mut model, &mut first] {
+        model.update(Message::Closed { session: 1, why: "it ended".into() });
+        let drawn = text(model);
+        assert!(drawn.contains(" not connected: it ended") && drawn.contains(" l connects again"), "{drawn}");
+        assert!(!drawn.contains("connected: 20"), "{drawn}");
+    }
+    // The first line of the screen may be too short for the reason.
+    assert!(text(&first).contains("│it ended"), "{}", text(&first));
+}
+
+#[test]
 fn searches_filter_lists_and_traffic() {
     let mut model = connected((80, 24));
     keys(&mut model, "/ORD");
@@ -368,6 +382,15 @@ fn searches_filter_lists_and_traffic() {
     key(&mut model, KeyCode::Enter);
     assert_eq!(model.traffic.visible().len(), 1);
     check("search", &model);
+    // A filter that was kept ends with the next Esc, and the one after it goes back.
+    key(&mut model, KeyCode::Esc);
+    assert_eq!((model.traffic.visible().len(), model.focus), (5, Focus::Traffic));
+    key(&mut model, KeyCode::Esc);
+    assert_eq!(model.focus, Focus::List);
+    keys(&mut model, "/ORD");
+    key(&mut model, KeyCode::Enter);
+    key(&mut model, KeyCode::Esc);
+    assert_eq!(model.list().visible().count(), 2);
 }
 
 #[test]

@@ -114,8 +114,12 @@ fn list(model: &Model, area: Rect, frame: &mut Frame<'_>) {
         let why = match (&list.error, list.is_loading) {
             (Some(error), _) => one_line(error),
             (None, true) => "loading".into(),
-            (None, false) if matches!(model.status, Status::Connected(_)) => "none".into(),
-            (None, false) => String::new(),
+            (None, false) => match &model.status {
+                Status::Connected(_) => "none".into(),
+                Status::Connecting => String::new(),
+                // The first line of the screen may be too short for it.
+                Status::Closed(why) => one_line(why),
+            },
         };
         let lines = wrap(&why, usize::from(pane.width)).into_iter().map(|text| line(text, DIM));
         frame.render_widget(Paragraph::new(lines.collect::<Vec<_>>()), pane);

@@ -81,7 +81,12 @@ const RESERVED: [&str; 62] = [
 pub(crate) fn create(options: &NewOptions) -> Result<(), Failed> {
     let name = options.name.as_str();
     if !is_package_name(name) {
-        return Err(Failed::usage(format!("`{name}` is not the name of a package: letters, digits, `-` and `_`")));
+        let why = if RESERVED.contains(&name) {
+            "Rust or Cargo uses this word itself"
+        } else {
+            "that begins with a letter from `a` to `z`, and has at most 64 letters, digits, `-` and `_`"
+        };
+        return Err(Failed::usage(format!("`{name}` is not the name of a package: {why}")));
     }
     let manifest = manifest(options)?;
     let folder = Path::new(name);

@@ -80,7 +80,8 @@ impl<R: BufRead> Reader<R> {
         self.line.clear();
         self.number += 1;
         let limit = MAX_LINE as u64 + 1;
-        let read = self.source.by_ref().take(limit).read_until(b'\n', &mut self.line)?;
+        let read = self.source.by_ref().take(limit).read_until(b'\n', &mut self.line);
+        let read = read.map_err(|error| Failed::usage(format!("{} cannot be read: {error}", self.name)))?;
         if self.line.len() > MAX_LINE {
             return Err(Failed::usage(format!("line {} of {} is longer than 16 MiB", self.number, self.name)));
         }

@@ -16,6 +16,7 @@ use super::{
     roles::DEPTH,
 };
 use crate::{
+    address,
     error::Failed,
     messages::{Item, Line, Lines},
     record::{Origin, Reader},
@@ -200,6 +201,9 @@ fn request_id(text: &str) -> Option<RequestId> {
 
 impl Player {
     fn start(options: &AgainstOptions<'_>, expected: HashMap<String, u64>) -> Result<Self, Failed> {
+        if address::is_url(options.command) {
+            return Err(Failed::usage("--against starts the program of a server, and uses no URL"));
+        }
         let words = shell_words::split(options.command)
             .map_err(|error| Failed::usage(format!("`{}`: {error}", options.command)))?;
         let Some((program, arguments)) = words.split_first() else {

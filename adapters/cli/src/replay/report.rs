@@ -206,7 +206,7 @@ impl Report {
         }
         self.text("")?;
         let kinds: Vec<_> = totals.kinds.iter().map(|(kind, count)| format!("{kind}: {count}")).collect();
-        self.text(&kinds.join(", "))?;
+        self.text(&if kinds.is_empty() { "The record has no messages.".to_owned() } else { kinds.join(", ") })?;
         match totals.broken {
             0 => self.text("No rule was broken.")?,
             count => self.text(&format!("Broken rules: {count}"))?,

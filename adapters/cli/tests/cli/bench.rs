@@ -37,6 +37,9 @@ pub(crate) fn wrong_results_are_counted() {
     assert_eq!(mcp(&[&["bench", "{}", "ticket", "--any-answer"], &calls[..]].concat()).0, 0);
     let (code, out, _) = mcp(&["bench", "{}", "fail"]);
     assert_eq!((code, &*out), (1, "it is broken\n"));
+    let (code, out, _) = mcp(&["bench", "{}", "fail", "--json"]);
+    let result: Value = serde_json::from_str(&out).expect("JSON");
+    assert_eq!((code, &result["isError"]), (1, &true.into()));
     let (code, _, error) = mcp(&["bench", "{}", "echo", "--concurrency", "0"]);
     assert!(code == 2 && error.contains("not a number from 1 to 256"), "{error}");
 }

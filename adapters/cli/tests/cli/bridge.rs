@@ -155,11 +155,12 @@ pub(crate) fn servers_are_restarted() {
 
 pub(crate) fn wrong_bridges() {
     let server = target("");
-    let rows: [(&[&str], i32, &str); 11] = [
+    let rows: [(&[&str], i32, &str); 12] = [
         (&["bridge"], 2, "required"),
         (&["bridge", "--listen", "127.0.0.1:0", &server], 2, "add --shared to allow it"),
         (&["bridge", "--shared", "--listen", "0.0.0.0:0", &server], 2, "it listens at loopback addresses only"),
-        (&["bridge", "--shared", "--listen", "nonsense", &server], 2, "nonsense cannot be listened at"),
+        (&["bridge", "--shared", "--listen", "nonsense", &server], 2, "nonsense is no address with a port, such as"),
+        (&["bridge", "--shared", "--listen", "127.0.0.1", &server], 2, "127.0.0.1 is no address with a port"),
         (&["bridge", "--era", "any", &server], 2, "--era: the bridge does not use it"),
         (&["bridge", "--timeout", "60", &server], 2, "--timeout: the bridge does not use it"),
         (&["bridge", "--answer", "a=b", &server], 2, "--answer: the bridge does not use it"),

@@ -19,6 +19,7 @@ mod server;
 #[cfg(unix)]
 mod sign_in;
 mod trace;
+mod usage;
 
 use std::{env, error::Error, fs, path::Path, process::Command, thread};
 
@@ -209,6 +210,15 @@ const WITHOUT_ERA: &[(&str, fn())] = &[
     ("trace::sizes_are_linear", trace::sizes_are_linear),
     ("trace::long_ids_are_cut", trace::long_ids_are_cut),
     ("trace::wrong_outputs", trace::wrong_outputs),
+    ("usage::completions_have_the_commands_of_the_help", usage::completions_have_the_commands_of_the_help),
+    ("usage::completions_may_be_read_in_part", usage::completions_may_be_read_in_part),
+    ("usage::files_that_cannot_be_read_are_named", usage::files_that_cannot_be_read_are_named),
+    ("usage::arguments_of_prompts_are_texts", usage::arguments_of_prompts_are_texts),
+    ("usage::targets_that_are_something_else_are_explained", usage::targets_that_are_something_else_are_explained),
+    ("usage::tokens_that_no_server_takes_are_refused", usage::tokens_that_no_server_takes_are_refused),
+    ("usage::wrong_files_of_servers_are_explained", usage::wrong_files_of_servers_are_explained),
+    #[cfg(unix)]
+    ("usage::lists_that_a_server_does_not_offer_are_named", usage::lists_that_a_server_does_not_offer_are_named),
     ("bench::wrong_results_are_counted", bench::wrong_results_are_counted),
     #[cfg(unix)]
     ("bridge::a_process_that_does_not_listen_is_ended", bridge::a_process_that_does_not_listen_is_ended),
@@ -392,7 +402,7 @@ fn wrong_usage() {
         (&["list", "ftp://server/mcp"], "ftp://server/mcp is no address of a server"),
         (
             &["list", "x", "--config", concat!(env!("CARGO_MANIFEST_DIR"), "/Cargo.toml")],
-            "Cargo.toml has no servers: the file is not JSON",
+            "Cargo.toml cannot be used: the file is not JSON",
         ),
         (&["call", "{}", "echo", "@/no/such/file"], "/no/such/file cannot be read"),
         (&["call", "{}", "echo", "message=a", "times=x"], "the argument `times` is not of the type integer"),

@@ -70,7 +70,10 @@ pub(crate) fn projects_depend_on_the_repository() {
     }
     for name in ["../a", "a b", "test", "build", "use", ""] {
         let (code, error) = create(&folder, &[name]);
-        assert!(code == 2 && error.contains("is not the name of a package"), "{name}: {error}");
+        let is_a_word = ["test", "build", "use"].contains(&name);
+        let why = if is_a_word { "Rust or Cargo uses this word itself" } else { "begins with a letter" };
+        assert!(code == 2 && error.contains("is not the name of a package: "), "{name}: {error}");
+        assert!(error.contains(why), "{name}: {error}");
     }
 }
 

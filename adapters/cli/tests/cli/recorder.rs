@@ -270,6 +270,11 @@ pub(crate) fn full_error_outputs_do_not_stop_messages() {
 pub(crate) fn wrong_recorders() {
     let (code, _, error) = mcp(&["record", "-o", "x"]);
     assert!(code == 2 && error.contains("COMMAND"), "{error}");
+    let (code, _, error) = mcp(&["record", "http://127.0.0.1:1/mcp"]);
+    assert!(code == 2 && error.contains("not provided:\n  --listen <ADDRESS>\n\n"), "{error}");
+    for usage in ["mcp record [OPTIONS] -- <COMMAND>...\n", "mcp record [OPTIONS] --listen <ADDRESS> <URL>\n"] {
+        assert!(error.contains(usage), "{error}");
+    }
     let folder = Folder::new("wrong");
     let file = folder.file("a.jsonl").display().to_string();
     let (code, _, error) = mcp(&["record", "-o", &file, "--", "/no/such/program"]);

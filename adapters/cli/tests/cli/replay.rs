@@ -380,6 +380,11 @@ pub(crate) fn wrong_records() {
         assert!(code == 2 && error.contains(why), "{code} {error}");
     }
     assert_eq!(mcp(&["replay", "/no/such/file"]).0, 2);
+    fs::write(&file, record(&[])).expect("it is written");
+    let (code, out, _) = mcp(&["replay", path]);
+    assert!(code == 0 && out.ends_with("\nThe record has no messages.\nNo rule was broken.\n"), "{out}");
+    let (code, _, error) = mcp(&["replay", path, "--against", "http://127.0.0.1:1/mcp"]);
+    assert!(code == 2 && error.contains("--against starts the program of a server, and uses no URL"), "{error}");
     // Texts of a record cannot control the terminal.
     let hostile = [
         "<\u{1b}[2J\u{9b}",

@@ -481,4 +481,5 @@ pub(crate) fn wrong_sign_ins() {
     }
     let (code, _, error) = user.mcp(&["list", &bridge.url]);
     assert!(code == 2 && error.contains("the file of the tokens is damaged"), "{error}");
+    assert!(error.contains(&*user.tokens().to_string_lossy()), "{error}");
 }

@@ -9,7 +9,7 @@ mod server;
 
 use std::{
     collections::HashSet,
-    net::{TcpListener, TcpStream, ToSocketAddrs},
+    net::{TcpListener, TcpStream},
     path::Path,
     process::ExitCode,
     sync::{
@@ -26,6 +26,7 @@ use server::Address;
 
 use super::file::RecordFile;
 use crate::{
+    address,
     error::Failed,
     record::{Header, iso},
     show,
@@ -84,14 +85,9 @@ impl Site {
 }
 
 fn listen(address: &str) -> Result<TcpListener, Failed> {
-    let wrong = |error: std::io::Error| Failed::usage(format!("{address} cannot be listened at: {error}"));
-    let addresses: Vec<_> = address.to_socket_addrs().map_err(wrong)?.collect();
-    if !addresses.iter().all(|address| address.ip().is_loopback()) {
-        let why = "the recorder has neither TLS nor credentials: it listens at loopback addresses only, such as \
+    let refusal = "the recorder has neither TLS nor credentials: it listens at loopback addresses only, such as \
                    127.0.0.1:8000";
-        return Err(Failed::usage(why));
-    }
-    TcpListener::bind(&*addresses).map_err(wrong)
+    address::listen(address, refusal, |addresses| TcpListener::bind(addresses))
 }
 
 /// Forwards everything between clients and the server until a signal arrives.

@@ -12,7 +12,7 @@ use rustls::{ClientConfig, ClientConnection, pki_types::ServerName};
 use rustls_platform_verifier::ConfigVerifierExt;
 
 use super::head::Origin;
-use crate::error::Failed;
+use crate::{address, error::Failed};
 
 /// How long connecting and the handshake of TLS may take, for all addresses together.
 const CONNECT: Duration = Duration::from_secs(10);
@@ -50,6 +50,7 @@ impl Address {
         if host.is_empty() {
             return Err(wrong());
         }
+        address::check_port(url)?;
         let is_tls = scheme == "https";
         let port = authority.port_u16().unwrap_or(if is_tls { 443 } else { 80 });
         let path = uri.path_and_query().map_or("/", |path| path.as_str()).to_owned();
