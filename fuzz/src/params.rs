@@ -98,7 +98,11 @@ fn random<T: ArbitraryAt + Encode + PartialEq + Debug>(
 fn decoded<T: Encode + PartialEq + Debug>(text: &str, value: Decoded<T>, decode: impl Fn(&str) -> Decoded<T>) {
     let Ok(value) = value else { return };
     let whole = write(&value, None).unwrap_or_else(|error| panic!("{error} in {value:?}"));
-    assert_eq!(read(&whole, &decode), value, "{whole}");
+    let again = read(&whole, &decode);
+    if again != value {
+        // A value with a name that is no text is written on one line: line breaks between tokens are spaces.
+        assert_eq!(again, read(&text.replace(['\n', '\r'], " "), &decode), "{whole}");
+    }
     // A value of `serde_json` cannot represent every text: see the target `message`.
     if let (Ok(read), Ok(written)) = (serde_json::from_str::<Value>(text), serde_json::from_str::<Value>(&whole)) {
         assert!(holds(&written, &read), "something of {text}\nis lost in {whole}");
