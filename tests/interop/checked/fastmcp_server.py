@@ -2,8 +2,8 @@
 
 usage: python fastmcp_server.py [--http]
 
-Over HTTP, it prints its address in the first line. Its application is that of FastMCP, with its defaults: it has sessions,
-and takes requests of all origins.
+Over HTTP, it prints its address in the first line. Its application is that of FastMCP, with its defaults: it has
+sessions, and takes requests of all origins.
 """
 
 import socket

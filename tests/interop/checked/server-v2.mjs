@@ -2,8 +2,8 @@
 //
 // usage: node server-v2.mjs [--http]
 //
-// Over HTTP, it prints its address in the first line. It is served as the documentation of the SDK says, with its defaults:
-// requests of sessions are answered without a session.
+// Over HTTP, it prints its address in the first line. It is served as the documentation of the SDK says, with its
+// defaults: revisions that have sessions are served without any.
 import { createServer } from 'node:http';
 
 import { localhostHostValidation, localhostOriginValidation, toNodeHandler } from '@modelcontextprotocol/node';

@@ -2,7 +2,8 @@
 
 usage: python server.py [--http]
 
-Over HTTP, it prints its address in the first line. Its application is that of the SDK, with its defaults: it has sessions.
+Over HTTP, it prints its address in the first line. Its application is that of the SDK, with its defaults: it has
+sessions.
 """
 
 import socket
