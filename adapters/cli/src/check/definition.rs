@@ -2,7 +2,11 @@
 
 use std::ops::Deref;
 
-use super::{era::Era, outcome::Verdict, probe::Probe};
+use super::{
+    era::Era,
+    outcome::{Rules, Verdict},
+    probe::Probe,
+};
 
 /// The transport of a rule.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -28,7 +32,7 @@ pub(super) struct Row {
     /// The rule that holds if the check passes.
     pub(super) title: &'static str,
     /// Rows of the requirement tables.
-    pub(super) rules: &'static [&'static str],
+    pub(super) rules: Rules,
     pub(super) level: Level,
     pub(super) era: Era,
     pub(super) on: On,
@@ -65,8 +69,6 @@ impl Row {
         self.id == name || self.rules.contains(&name)
     }
 }
-
-pub(super) type Rules = &'static [&'static str];
 
 /// Returns the row of a check of rules that are MUST.
 pub(super) const fn row(id: &'static str, title: &'static str, rules: Rules, era: Era) -> Row {

@@ -1,10 +1,17 @@
 //! The outcome of a check.
 
+/// Ids of rows of the requirement tables.
+pub(super) type Rules = &'static [&'static str];
+
 /// The reason why a check has not passed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Outcome {
-    /// The server broke the rule.
-    Failed(String),
+    /// The server broke a rule.
+    Failed {
+        why: String,
+        /// The broken ones of the rules of the check. Empty is all.
+        broken: Rules,
+    },
     /// The rule does not concern this server.
     NotApplicable(String),
     /// The situation of the rule could not be brought about.
@@ -12,10 +19,17 @@ pub(super) enum Outcome {
 }
 
 impl Outcome {
+    /// Returns the reason.
+    pub(super) fn why(&self) -> &str {
+        match self {
+            Self::Failed { why, .. } | Self::NotApplicable(why) | Self::NotReachable(why) => why,
+        }
+    }
+
     /// Changes the text.
     pub(super) fn map(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
-            Self::Failed(why) => Self::Failed(change(why)),
+            Self::Failed { why, broken } => Self::Failed { why: change(why), broken },
             Self::NotApplicable(why) => Self::NotApplicable(change(why)),
             Self::NotReachable(why) => Self::NotReachable(change(why)),
         }
@@ -25,9 +39,24 @@ impl Outcome {
 /// The result of a check. `Ok` is passed.
 pub(super) type Verdict = Result<(), Outcome>;
 
-/// Returns a failure.
+/// Names the rules that a step of a check with several rules breaks.
+pub(super) trait Breaks {
+    /// Sets the broken rules of a failure, unless it has some: a check accuses a server of no other one.
+    fn breaks(self, rules: Rules) -> Self;
+}
+
+impl<T> Breaks for Result<T, Outcome> {
+    fn breaks(self, rules: Rules) -> Self {
+        self.map_err(|outcome| match outcome {
+            Outcome::Failed { why, broken: [] } => Outcome::Failed { why, broken: rules },
+            outcome => outcome,
+        })
+    }
+}
+
+/// Returns a failure that breaks all rules of its check, unless it [names](Breaks::breaks) the broken ones.
 pub(super) fn failed<T>(why: impl Into<String>) -> Result<T, Outcome> {
-    Err(Outcome::Failed(why.into()))
+    Err(Outcome::Failed { why: why.into(), broken: &[] })
 }
 
 /// Returns that the rule does not concern the server.

@@ -1,8 +1,10 @@
 //! Rules that hold for each message of a server: they are judged as messages arrive, for all checks.
 
+use serde_json::Value;
+
 use super::{
     definition::{Check, legacy, modern},
-    outcome::{Verdict, failed},
+    outcome::{Breaks, Rules, Verdict, failed},
     probe::Probe,
 };
 
@@ -26,7 +28,7 @@ pub(super) const CHECKS: &[Check] = &[
     modern("modern-result-object", "Results are objects", &["M-BASE-008"], passive),
     modern("modern-result-type", "Results have a resultType", &["M-BASE-009"], passive),
     modern("modern-error-object", "Errors have an integer code and a text", &["M-BASE-016"], passive),
-    modern("modern-error-codes", "No reserved error codes", &["M-BASE-034", "M-BASE-036", "M-BASE-037"], passive),
+    modern("modern-error-codes", "No reserved error codes", &["M-BASE-034", "M-BASE-036", "M-BASE-037"], error_codes),
     modern("modern-one-response", "Each request has one response, with its id", &["M-BASE-007"], passive),
     modern("modern-no-requests", "The server sends no requests", &["M-BASE-023"], passive),
     modern("modern-progress-without-token", "No progress without a token", &["M-PROG-016"], passive).should(),
@@ -40,4 +42,16 @@ fn passive(probe: &mut Probe) -> Verdict {
         Some(bytes) => failed(format!("the server sent: {bytes}")),
         None => Ok(()),
     }
+}
+
+/// Fails if an error has had a reserved code. Which rule it breaks depends on the code.
+fn error_codes(probe: &mut Probe) -> Verdict {
+    let message = probe.noticed().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
+    let broken: Rules = match message["error"]["code"].as_i64() {
+        Some(-32002) => &["M-BASE-036"],
+        Some(-32042) => &["M-BASE-034", "M-BASE-037"],
+        Some(_) => &["M-BASE-034"],
+        None => &[],
+    };
+    passive(probe).breaks(broken)
 }

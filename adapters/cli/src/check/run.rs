@@ -6,7 +6,7 @@ use super::{
     catalogue::checks,
     definition::{Check, Level, On, Row},
     era::Era,
-    outcome::{Outcome, Verdict, not_applicable},
+    outcome::{Outcome, Rules, Verdict, not_applicable},
     probe::{Entry, MODERN, Mode, NEWEST, Probe, brief, shorten},
     report::Party,
 };
@@ -25,7 +25,7 @@ impl Finding {
     pub(super) fn new(check: &'static Row, verdict: Verdict, mut entries: Vec<Entry>) -> Self {
         // It may have names of any length.
         let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
-        if !matches!(verdict, Err(Outcome::Failed(_))) {
+        if !matches!(verdict, Err(Outcome::Failed { .. })) {
             entries.clear();
         }
         Self { check, verdict, entries }
@@ -35,8 +35,8 @@ impl Finding {
     pub(super) fn word(&self) -> &'static str {
         match (&self.verdict, self.check.level) {
             (Ok(()), _) => "passed",
-            (Err(Outcome::Failed(_)), Level::Must) => "failed",
-            (Err(Outcome::Failed(_)), Level::Should) => "warning",
+            (Err(Outcome::Failed { .. }), Level::Must) => "failed",
+            (Err(Outcome::Failed { .. }), Level::Should) => "warning",
             (Err(Outcome::NotApplicable(_)), _) => "not applicable",
             (Err(Outcome::NotReachable(_)), _) => "not reachable",
         }
@@ -44,9 +44,14 @@ impl Finding {
 
     /// Returns why it did not pass.
     pub(super) fn why(&self) -> &str {
+        self.verdict.as_ref().err().map_or("", Outcome::why)
+    }
+
+    /// Returns the rules that the bytes show as broken, and all rules of the check if it did not fail.
+    pub(super) fn rules(&self) -> Rules {
         match &self.verdict {
-            Ok(()) => "",
-            Err(Outcome::Failed(why) | Outcome::NotApplicable(why) | Outcome::NotReachable(why)) => why,
+            Err(Outcome::Failed { broken, .. }) if !broken.is_empty() => broken,
+            _ => self.check.rules,
         }
     }
 }
@@ -59,8 +64,8 @@ pub(super) fn reach(probe: &mut Probe) {
             Era::Modern => discover(probe),
             Era::Legacy => initialize(probe),
         };
-        if let Err(Outcome::Failed(why) | Outcome::NotReachable(why) | Outcome::NotApplicable(why)) = found {
-            probe.facts.notes.push(format!("{}: {why}", era.name()));
+        if let Err(outcome) = found {
+            probe.facts.notes.push(format!("{}: {}", era.name(), outcome.why()));
         }
         probe.mode = Mode::Unknown;
     }

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 
 use serde_json::Value;
 
-use super::outcome::{Verdict, ensure, failed};
+use super::outcome::{Breaks, Rules, Verdict, ensure, failed};
 
 /// Lists: the capability, the method, and the member of its result.
 pub(super) const LISTS: [(&str, &str, &str); 4] = [
@@ -43,8 +43,8 @@ pub(super) fn unique(items: &[Value], member: &str) -> Verdict {
     }
 }
 
-/// Judges the capabilities of a server.
-pub(super) fn capabilities(declared: &Value) -> Verdict {
+/// Judges the capabilities of a server. `maps` are the rules about maps of capabilities, `switches` those about booleans.
+pub(super) fn capabilities(declared: &Value, maps: Rules, switches: Rules) -> Verdict {
     const SWITCHES: [(&str, &str); 4] = [
         ("tools", "listChanged"),
         ("prompts", "listChanged"),
@@ -53,41 +53,48 @@ pub(super) fn capabilities(declared: &Value) -> Verdict {
     ];
     for (capability, switch) in SWITCHES {
         if let Some(object) = declared.get(capability) {
-            optional(object, capability, switch, "a boolean", Value::is_boolean)?;
+            optional(object, capability, switch, "a boolean", Value::is_boolean).breaks(switches)?;
         }
     }
     for map in ["experimental", "extensions"] {
         if let Some(entries) = declared.get(map) {
             let is_map = entries.as_object().is_some_and(|entries| entries.values().all(Value::is_object));
-            ensure(is_map, || format!("`{map}` is no map of objects"))?;
+            ensure(is_map, || format!("`{map}` is no map of objects")).breaks(maps)?;
         }
     }
     let known = ["tools", "prompts", "resources", "logging", "completions"];
-    known.into_iter().try_for_each(|name| optional(declared, "the capabilities", name, "an object", Value::is_object))
+    known
+        .into_iter()
+        .try_for_each(|name| optional(declared, "the capabilities", name, "an object", Value::is_object))
+        .breaks(switches)
 }
 
-/// Judges the icons of an item.
-pub(super) fn icons(item: &Value) -> Verdict {
+/// Judges the icons of an item. `sources` are the rules about sources, `themes` those about themes.
+pub(super) fn icons(item: &Value, sources: Rules, themes: Rules) -> Verdict {
     let Some(icons) = item.get("icons") else { return Ok(()) };
-    let Some(icons) = icons.as_array() else { return failed("`icons` is not an array") };
+    let Some(icons) = icons.as_array() else { return failed("`icons` is not an array").breaks(sources) };
     for icon in icons {
         let source = icon["src"].as_str().unwrap_or_default();
         let has_scheme = |scheme: &&str| source.get(..scheme.len()).is_some_and(|it| it.eq_ignore_ascii_case(scheme));
         let is_uri = ["http://", "https://", "data:"].iter().any(has_scheme);
-        ensure(is_uri, || format!("the source of an icon is `{source}`"))?;
+        ensure(is_uri, || format!("the source of an icon is `{source}`")).breaks(sources)?;
         let theme = icon.get("theme");
-        ensure(theme.is_none_or(|theme| *theme == "light" || *theme == "dark"), || "the theme of an icon".into())?;
+        let is_known = theme.is_none_or(|theme| *theme == "light" || *theme == "dark");
+        ensure(is_known, || format!("the theme of an icon is {}", theme.unwrap_or(&Value::Null))).breaks(themes)?;
     }
     Ok(())
 }
 
-/// Judges a tool.
-pub(super) fn tool(tool: &Value) -> Verdict {
-    texts(tool, "a tool", &["name"])?;
+/// Judges a tool. `members` are the rules about its members, `schemas` those about its schema.
+pub(super) fn tool(tool: &Value, members: Rules, schemas: Rules) -> Verdict {
+    texts(tool, "a tool", &["name"]).breaks(members)?;
     let name = name_of(tool, "name");
-    let schema = &tool["inputSchema"];
-    ensure(schema.is_object(), || format!("`inputSchema` of the tool `{name}` is not an object"))?;
+    let Some(schema) = tool.get("inputSchema") else {
+        return failed(format!("the tool `{name}` has no `inputSchema`")).breaks(members);
+    };
+    ensure(schema.is_object(), || format!("`inputSchema` of the tool `{name}` is not an object")).breaks(schemas)?;
     ensure(schema["type"] == "object", || format!("`inputSchema` of the tool `{name}` has no `type: \"object\"`"))
+        .breaks(schemas)
 }
 
 /// Judges whether a schema is one: its keywords have the types of JSON Schema 2020-12. Other dialects are not judged.
@@ -151,14 +158,15 @@ fn is_unique_texts(value: &Value) -> bool {
     value.as_array().is_some_and(|names| names.iter().all(|name| name.as_str().is_some_and(|it| seen.insert(it))))
 }
 
-/// Judges the contents of a resource.
-pub(super) fn contents(contents: &Value) -> Verdict {
-    texts(contents, "the contents", &["uri"])?;
+/// Judges the contents of a resource. `encoding` are the rules about base64, `members` the other ones.
+pub(super) fn contents(contents: &Value, members: Rules, encoding: Rules) -> Verdict {
+    texts(contents, "the contents", &["uri"]).breaks(members)?;
     match (contents.get("text"), contents.get("blob")) {
         (Some(text), None) => ensure(text.is_string(), || "`text` of the contents is not a string".into()),
-        (None, Some(blob)) => base64(blob, "`blob` of the contents"),
+        (None, Some(blob)) => base64(blob, "`blob` of the contents").breaks(encoding),
         _ => failed("the contents have both `text` and `blob`, or none"),
     }
+    .breaks(members)
 }
 
 fn base64(value: &Value, what: &str) -> Verdict {
@@ -175,18 +183,18 @@ pub(super) fn block(block: &Value, version: &str) -> Verdict {
             texts(block, "audio", &["mimeType"]).and_then(|()| base64(&block["data"], "audio"))
         }
         "resource_link" if version >= "2025-06-18" => texts(block, "a resource link", &["uri", "name"]),
-        "resource" => contents(&block["resource"]),
+        "resource" => contents(&block["resource"], &[], &[]),
         other => failed(format!("a content block has the type `{other}`")),
     }
 }
 
-/// Judges the messages of a prompt.
-pub(super) fn prompt_messages(messages: &Value, version: &str) -> Verdict {
-    let Some(messages) = messages.as_array() else { return failed("`messages` is not an array") };
+/// Judges the messages of a prompt. `roles` are the rules about roles, `members` the other ones.
+pub(super) fn prompt_messages(messages: &Value, version: &str, members: Rules, roles: Rules) -> Verdict {
+    let Some(messages) = messages.as_array() else { return failed("`messages` is not an array").breaks(members) };
     for message in messages {
         let role = &message["role"];
-        ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}"))?;
-        block(&message["content"], version)?;
+        ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}")).breaks(roles)?;
+        block(&message["content"], version).breaks(members)?;
     }
     Ok(())
 }

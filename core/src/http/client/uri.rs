@@ -35,10 +35,14 @@ pub(super) fn resolve(base: &Uri, reference: &str) -> Option<Uri> {
     (is_http(&uri) && !uri.authority()?.as_str().contains('@')).then_some(uri)
 }
 
-/// Returns whether this is an `http` or `https` URI with a host.
+/// Returns whether this is an `http` or `https` URI with a host, and with a port up to 65535 if it has one.
 pub(super) fn is_http(uri: &Uri) -> bool {
     let scheme = uri.scheme();
-    (scheme == Some(&Scheme::HTTP) || scheme == Some(&Scheme::HTTPS)) && uri.host().is_some_and(|host| !host.is_empty())
+    let Some(authority) = uri.authority() else { return false };
+    let after_host = authority.as_str().rsplit('@').next().and_then(|it| it.strip_prefix(authority.host()));
+    // `port_u16` takes a port that does not exist for none, which would be that of the scheme.
+    let has_valid_port = matches!(after_host, Some("" | ":")) || authority.port_u16().is_some();
+    (scheme == Some(&Scheme::HTTP) || scheme == Some(&Scheme::HTTPS)) && !authority.host().is_empty() && has_valid_port
 }
 
 /// Returns whether two URIs have the same scheme, host and port.
@@ -182,6 +186,20 @@ mod tests {
             [("http://a/", true), ("https://a/", true), ("ftp://a/", false), ("/a", false), ("a:80", false)]
         {
             assert_eq!(is_http(&uri.parse().expect("a URI")), expected, "{uri}");
+        }
+        for (authority, expected) in [
+            ("a:65535", true),
+            ("a:", true),
+            ("[::1]", true),
+            ("[::1]:1", true),
+            ("me:1@a", true),
+            ("a:65536", false),
+            ("a:99999", false),
+            ("[::1]:65536", false),
+            ("me:1@a:65536", false),
+        ] {
+            let uri: Uri = format!("http://{authority}/").parse().expect("a URI");
+            assert_eq!(is_http(&uri), expected, "{uri}");
         }
     }
 }

@@ -7,7 +7,7 @@ use super::{
     definition::{Check, legacy},
     stage::{Message, Script, Stage, Wait},
 };
-use crate::check::outcome::{Verdict, failed, not_reachable};
+use crate::check::outcome::{Breaks, Rules, Verdict, failed, not_reachable};
 
 pub(super) const CHECKS: &[Check] = &[
     legacy("undeclared-features", "Only features that are declared are used", &["LIFE-022", "TOOL-029"], undeclared)
@@ -36,7 +36,11 @@ fn undeclared(stage: &mut Stage) -> Verdict {
     };
     match stage.wait(deadline, is_feature)? {
         Wait::Message(message) => {
-            failed(format!("the server declares nothing, and the client calls {}", message.method()))
+            let broken: Rules = match message.method() {
+                "tools/call" | "tools/list" => &[],
+                _ => &["LIFE-022"],
+            };
+            failed(format!("the server declares nothing, and the client calls {}", message.method())).breaks(broken)
         }
         Wait::Silence | Wait::Ended(_) => Ok(()),
     }

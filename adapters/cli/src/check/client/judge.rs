@@ -13,6 +13,7 @@ use super::{
 use crate::{
     check::{
         era::Era,
+        outcome::Rules,
         probe::{MODERN, header_value},
         wire::header,
     },
@@ -29,13 +30,24 @@ pub(super) const PROVOKED: &str = "mcp-check-request";
 
 impl Stage {
     fn notice(&mut self, rule: &'static str, what: &str, text: &str) {
-        self.observed.notice(rule, &format!("{what}: {text}"));
+        let text = format!("{what}: {text}");
+        for &rule in [rule].iter().chain(implied(rule)) {
+            self.observed.notice(rule, &text);
+        }
     }
 
     /// Judges a line that is no JSON.
     pub(super) fn judge_noise(&mut self, text: &str) {
-        let rule = if self.script.is_modern { "M-STDIO-004" } else { "STDIO-008" };
+        let rule = if self.script.is_modern { "M-STDIO-004" } else { self.of_noise() };
         self.notice(rule, "a line is no message", text);
+    }
+
+    /// Returns the rule of sessions for a line that is no message. 2025-03-26, which has batches, has only one of both.
+    fn of_noise(&self) -> &'static str {
+        match self.session.version.as_deref() {
+            Some("2024-11-05" | "2025-06-18" | "2025-11-25") => "STDIO-006",
+            _ => "STDIO-008",
+        }
     }
 
     /// Judges the body of a POST that is no JSON.
@@ -94,6 +106,24 @@ impl Stage {
                 (Some(_), None) => self.notice("LIFE-007", "a request comes before the answer to initialize", text),
                 _ => {}
             }
+            if message.method() == "completion/complete" {
+                self.judge_completion(&value["params"], text);
+            }
+        }
+    }
+
+    fn judge_completion(&mut self, params: &Value, text: &str) {
+        let (reference, argument) = (&params["ref"], &params["argument"]);
+        let has_reference = match reference["type"].as_str() {
+            Some("ref/prompt") => reference["name"].is_string(),
+            Some("ref/resource") => reference["uri"].is_string(),
+            _ => false,
+        };
+        if !has_reference {
+            self.notice("COMPL-001", "`ref` does not have its shape", text);
+        }
+        if !argument["name"].is_string() || !argument["value"].is_string() {
+            self.notice("COMPL-002", "`argument` does not have its shape", text);
         }
     }
 
@@ -253,7 +283,13 @@ impl Stage {
             if is_unsure || is_http && !finding.holds_over_http(has_lost) {
                 continue;
             }
-            let rule = finding.rule.or_else(|| of_shape(&method, self.script.is_modern));
+            let rule = match finding.rule {
+                Some("STDIO-006" | "STDIO-008") => Some(self.of_noise()),
+                // These are about requests.
+                Some("BASE-003" | "BASE-004") if is_response(text) => Some("BASE-008"),
+                Some("M-BASE-003" | "M-BASE-004") if is_response(text) => Some("M-BASE-024"),
+                rule => rule.or_else(|| of_shape(&method, self.script.is_modern)),
+            };
             if let Some(rule) = rule.filter(|rule| finding.by == Origin::Client && !OWN.contains(rule)) {
                 self.notice(rule, &finding.what, text);
             }
@@ -280,13 +316,29 @@ fn are_capabilities(capabilities: &Value, has_elicitation: bool, has_members: bo
         && (!has_members || inner.iter().all(|(name, member)| is_object(capabilities[*name].get(*member))))
 }
 
+/// Returns the rules that are broken wherever another one is, and that share a check with it.
+fn implied(rule: &str) -> Rules {
+    match rule {
+        "BASE-004" => &["BASE-003"],
+        "STDIO-006" => &["STDIO-008"],
+        "M-BASE-004" => &["M-BASE-003"],
+        "M-BASE-052" => &["M-BASE-053"],
+        "M-STDIO-002" => &["M-STDIO-004"],
+        "M-STDIO-004" => &["M-STDIO-002"],
+        _ => &[],
+    }
+}
+
+fn is_response(text: &str) -> bool {
+    serde_json::from_str::<Value>(text).is_ok_and(|value| value.is_object() && value.get("method").is_none())
+}
+
 /// Returns the rule for params or a result that do not fit their method.
 fn of_shape(method: &str, is_modern: bool) -> Option<&'static str> {
     let (legacy, modern) = match method {
         "tools/call" => ("TOOL-014", "M-TOOL-011"),
         "prompts/get" => ("PROMPT-007", "M-PROMPT-008"),
         "resources/read" => ("RES-007", "M-RES-010"),
-        "completion/complete" => ("COMPL-001", "M-COMPL-003"),
         "roots/list" => ("ROOT-003", "M-ROOT-004"),
         "sampling/createMessage" => ("SAMP-010", "M-SAMP-019"),
         "elicitation/create" => ("ELIC-024", "M-ELIC-019"),

@@ -9,7 +9,7 @@ use super::{
 };
 use crate::check::{
     era::Era,
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{LEGACY, brief},
 };
 
@@ -164,11 +164,15 @@ fn open_capabilities(stage: &mut Stage) -> Verdict {
 
 fn ping(stage: &mut Stage) -> Verdict {
     stage.hold()?;
-    let response = stage.ask("ping", &Value::Null)?;
+    let asked = stage.ask("ping", &Value::Null);
+    // A client that responds, or waits for nothing, does not show that it serves no requests while it waits.
+    let is_deaf = stage.held.is_some() && stage.responses.is_empty();
+    let broken: Rules = if is_deaf { &[] } else { &["PING-003"] };
+    let response = asked.breaks(broken)?;
     let Some(result) = response["result"].as_object() else {
-        return failed(format!("the ping is answered with {}", brief(&response)));
+        return failed(format!("the ping is answered with {}", brief(&response))).breaks(broken);
     };
-    ensure(result.keys().all(|name| name == "_meta"), || "the result is not empty".into())
+    ensure(result.keys().all(|name| name == "_meta"), || "the result is not empty".into()).breaks(broken)
 }
 
 fn ping_early(stage: &mut Stage) -> Verdict {
@@ -263,7 +267,7 @@ fn ask_person(stage: &mut Stage, method: &str, params: &Value) -> Result<Option<
     stage.hold()?;
     match stage.ask(method, params) {
         Ok(mut response) => Ok(response.get_mut("result").map(Value::take)),
-        Err(Outcome::Failed(why)) if why.starts_with("the client does not respond") => {
+        Err(Outcome::Failed { why, .. }) if why.starts_with("the client does not respond") => {
             not_reachable(format!("{method} may wait for a person"))
         }
         Err(other) => Err(other),
@@ -272,10 +276,12 @@ fn ask_person(stage: &mut Stage, method: &str, params: &Value) -> Result<Option<
 
 fn roots(stage: &mut Stage) -> Verdict {
     if_declared(stage, "roots")?;
-    let Some(result) = ask_person(stage, "roots/list", &Value::Null)? else { return Ok(()) };
-    let Some(roots) = result["roots"].as_array() else { return failed("the result has no array `roots`") };
+    let Some(result) = ask_person(stage, "roots/list", &Value::Null).breaks(&["ROOT-003"])? else { return Ok(()) };
+    let Some(roots) = result["roots"].as_array() else {
+        return failed("the result has no array `roots`").breaks(&["ROOT-003"]);
+    };
     let is_file = |root: &Value| root["uri"].as_str().is_some_and(|uri| uri.starts_with("file://"));
-    ensure(roots.iter().all(is_file), || "the URI of a root does not begin with file://".into())
+    ensure(roots.iter().all(is_file), || "the URI of a root does not begin with file://".into()).breaks(&["ROOT-004"])
 }
 
 fn sampling(stage: &mut Stage) -> Verdict {
@@ -318,7 +324,7 @@ fn unanswered(stage: &mut Stage, message: &Value) -> Result<Verdict, Outcome> {
 /// Sends a notification, and fails only if it is answered: what else the client does is the matter of another check.
 fn not_answered(stage: &mut Stage, message: &Value) -> Verdict {
     match unanswered(stage, message)? {
-        Err(Outcome::Failed(why)) => not_reachable(why),
+        Err(Outcome::Failed { why, .. }) => not_reachable(why),
         other => other,
     }
 }
@@ -327,7 +333,7 @@ fn not_answered(stage: &mut Stage, message: &Value) -> Verdict {
 fn survives(stage: &mut Stage, message: &Value) -> Verdict {
     match unanswered(stage, message) {
         Ok(goes_on) => goes_on,
-        Err(Outcome::Failed(_)) => Ok(()),
+        Err(Outcome::Failed { .. }) => Ok(()),
         Err(other) => Err(other),
     }
 }
@@ -369,11 +375,13 @@ fn cancel_unknown(stage: &mut Stage) -> Verdict {
 }
 
 fn list_changed(stage: &mut Stage) -> Verdict {
-    stage.hold()?;
-    for kind in ["tools", "prompts", "resources"] {
+    // Each one has its own connection, to tell which one is not accepted.
+    for (kind, broken) in [("tools", &["TOOL-028"]), ("prompts", &["PROMPT-017"]), ("resources", &["RES-016"])] {
+        stage.hold()?;
         stage.tell(&json!({"jsonrpc": "2.0", "method": format!("notifications/{kind}/list_changed")}))?;
+        stage.goes_on().breaks(broken)?;
     }
-    stage.goes_on()
+    Ok(())
 }
 
 // Over HTTP, a stream belongs to a request, so that a client may take the error for its answer.
@@ -440,13 +448,18 @@ fn batch(stage: &mut Stage) -> Verdict {
     loop {
         let found = ids(stage);
         if ["check-a", "check-b"].iter().all(|id| found.iter().any(|it| it == id)) {
-            return ensure(found.len() == 2, || format!("two requests of a batch have {} responses", found.len()));
+            return ensure(found.len() == 2, || format!("two requests of a batch have {} responses", found.len()))
+                .breaks(&["BATCH-005"]);
         }
         match stage.step(deadline)? {
             super::stage::Step::Message(message) => stage.serve(&message),
             super::stage::Step::Get(request) => stage.serve_get(&request),
             super::stage::Step::Other => {}
-            super::stage::Step::Silence => return failed("the requests of a batch are not all answered"),
+            super::stage::Step::Silence => {
+                // A client that responds to no ping may have accepted them.
+                let broken: Rules = if stage.facts.answers_ping { &[] } else { &["BATCH-005"] };
+                return failed("the requests of a batch are not all answered").breaks(broken);
+            }
             super::stage::Step::Ended(code) => return failed(format!("the client ends after a batch{}", exit(code))),
         }
     }

@@ -17,7 +17,7 @@ use super::{
 };
 use crate::check::{
     era::Era,
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::MODERN,
 };
 
@@ -183,8 +183,11 @@ fn fallback(stage: &mut Stage) -> Verdict {
             let answer = error(&message.value["id"], code, "Not initialized");
             stage.write_line(&answer.to_string());
         };
+        // That another error is not enough shows only after the first one was.
+        let broken: Rules = if code == -32601 { &["M-DUAL-005"] } else { &[] };
         falls_back(stage, Some("server/discover"), refuse)
-            .map_err(|outcome| outcome.map(|why| format!("after the error {code}: {why}")))?;
+            .map_err(|outcome| outcome.map(|why| format!("after the error {code}: {why}")))
+            .breaks(broken)?;
     }
     Ok(())
 }
@@ -257,7 +260,11 @@ fn server_request(stage: &mut Stage) -> Verdict {
     stage.release();
     let deadline = stage.deadline(stage.quiet());
     match stage.wait(deadline, |it| it.is_response() && it.value["id"] == PROVOKED)? {
-        Wait::Message(_) => failed("the request of the server is answered"),
+        Wait::Message(message) => {
+            // With an error, it was not executed.
+            let broken: Rules = if message.value.get("result").is_some() { &[] } else { &["M-BASE-024"] };
+            failed("the request of the server is answered").breaks(broken)
+        }
         Wait::Silence | Wait::Ended(_) => Ok(()),
     }
 }
@@ -423,28 +430,34 @@ fn input_responses(stage: &mut Stage) -> Verdict {
     declares_forms(&found[0])?;
     let name = name(1);
     let Some(responses) = found[1].value["params"]["inputResponses"].as_object() else {
-        return failed("the retry has no object `inputResponses`");
+        return failed("the retry has no object `inputResponses`").breaks(&["M-MRTR-026"]);
     };
     let names: Vec<_> = responses.keys().map(String::as_str).collect();
     let is_whole = names.len() == 2 && keys(&name).iter().all(|key| names.contains(&key.as_str()));
-    ensure(is_whole, || format!("the responses are {names:?}"))?;
+    ensure(is_whole, || format!("the responses are {names:?}")).breaks(&["M-MRTR-026"])?;
     for (name, response) in responses {
         let action = response["action"].as_str().unwrap_or_default();
         let is_bare = response.get("jsonrpc").or(response.get("result")).or(response.get("resultType")).is_none();
-        ensure(is_bare, || format!("the response `{name}` is no bare result"))?;
+        ensure(is_bare, || format!("the response `{name}` is no bare result")).breaks(&["M-MRTR-027"])?;
         let is_action = matches!(action, "accept" | "decline" | "cancel");
-        ensure(is_action, || format!("the action of the response `{name}` is `{action}`"))?;
+        ensure(is_action, || format!("the action of the response `{name}` is `{action}`")).breaks(&["M-MRTR-027"])?;
     }
     Ok(())
 }
 
 fn stream_answers(stage: &mut Stage) -> Verdict {
-    stage.hold()?;
-    let exchange = stage.held.as_ref().and_then(|held| held.exchange).unwrap_or_default();
-    stage.stream_bytes(exchange, ": a comment\n\n");
-    stage.settle()?;
-    stage.release();
-    stage.goes_on_without_ping()
+    // Only after a stream without a comment has been read, the comment is what fails.
+    for (has_comment, broken) in [(false, &["M-HTTP-016"]), (true, &["M-HTTP-023"])] {
+        stage.hold()?;
+        if has_comment {
+            let exchange = stage.held.as_ref().and_then(|held| held.exchange).unwrap_or_default();
+            stage.stream_bytes(exchange, ": a comment\n\n");
+        }
+        stage.settle()?;
+        stage.release();
+        stage.goes_on_without_ping().breaks(broken)?;
+    }
+    Ok(())
 }
 
 fn sse_parsing(stage: &mut Stage) -> Verdict {
@@ -473,7 +486,10 @@ fn error_status(stage: &mut Stage) -> Verdict {
     match stage.wait(deadline, |it| it.method() == "initialize")? {
         // 400 leads to initialize.
         Wait::Message(_) if stage.refusals > refusals => not_reachable("the client has sent what is refused with 400"),
-        Wait::Message(_) => failed("the client sends initialize after 404 with the error -32601"),
+        // It may have decoded the error.
+        Wait::Message(_) => {
+            failed("the client sends initialize after 404 with the error -32601").breaks(&["M-DUAL-014"])
+        }
         Wait::Silence | Wait::Ended(_) => Ok(()),
     }
 }

@@ -4,7 +4,7 @@ use super::{
     definition::{Check, legacy, modern},
     stage::Stage,
 };
-use crate::check::outcome::{Verdict, failed};
+use crate::check::outcome::{Breaks, Verdict, failed};
 
 const CANCELLED: &str = "notifications/cancelled";
 const PROGRESS: &str = "notifications/progress";
@@ -106,8 +106,12 @@ pub(super) const CHECKS: &[Check] = &[
 ];
 
 fn passive(stage: &mut Stage) -> Verdict {
-    match stage.rules.iter().find_map(|rule| stage.observed.noticed(rule)) {
-        Some(text) => failed(format!("the client sent: {text}")),
+    let rules = stage.rules;
+    let noticed = |rule: &str| stage.observed.noticed(rule);
+    // A message that breaks several rules is the text of each.
+    let mut groups = rules.chunk_by(|one, next| noticed(one) == noticed(next));
+    match groups.find_map(|broken| Some((broken, noticed(broken[0])?))) {
+        Some((broken, text)) => failed(format!("the client sent: {text}")).breaks(broken),
         None => Ok(()),
     }
 }

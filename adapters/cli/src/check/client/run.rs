@@ -14,7 +14,7 @@ use super::{
 use crate::check::{
     definition::{Row, row},
     era::Era,
-    outcome::{Outcome, Verdict, not_applicable, not_reachable},
+    outcome::{Verdict, not_applicable, not_reachable},
     probe::{LEGACY, NEWEST, shorten},
     report::Party,
     run::{Finding, Known},
@@ -29,8 +29,8 @@ pub(super) fn reach(stage: &mut Stage) {
     for reached in &REACH {
         stage.begin(reached);
         let found = plain(stage);
-        if let Err(Outcome::Failed(why) | Outcome::NotReachable(why) | Outcome::NotApplicable(why)) = found {
-            stage.facts.notes.push(format!("{}: {}", reached.era.name(), shorten(&why)));
+        if let Err(outcome) = found {
+            stage.facts.notes.push(format!("{}: {}", reached.era.name(), shorten(outcome.why())));
         }
         stage.end();
     }

@@ -10,7 +10,7 @@ use super::{
     stage::{Script, Stage, Step, exit},
 };
 use crate::check::{
-    outcome::{Outcome, Verdict, ensure, failed, not_reachable},
+    outcome::{Breaks, Outcome, Verdict, ensure, failed, not_reachable},
     probe::brief,
     wire::header,
 };
@@ -215,7 +215,7 @@ fn resumption(stage: &mut Stage) -> Verdict {
     }
     stage.release();
     let calls = stage.facts.calls.get(&stage.era).map_or(0, Vec::len);
-    if calls > 1 { stage.goes_on_without_ping() } else { Ok(()) }
+    if calls > 1 { stage.goes_on_without_ping().breaks(&["HTTP-049"]) } else { Ok(()) }
 }
 
 fn retry(stage: &mut Stage) -> Verdict {

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::check::{
     completion,
     definition::{Check, legacy},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{NEWEST, Probe},
     shapes,
 };
@@ -92,13 +92,14 @@ pub(in crate::check) const CHECKS: &[Check] = &[
 ];
 
 fn tools(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "tools/list", "tools")?.iter().try_for_each(shapes::tool)
+    let tools = whole_list(probe, "tools/list", "tools").breaks(&["TOOL-002"])?;
+    tools.iter().try_for_each(|tool| shapes::tool(tool, &["TOOL-003"], &["TOOL-004"]))
 }
 
 /// Returns a list. If its first page is none, the check fails.
 fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
     probe.list(method, member).map_err(|outcome| match outcome {
-        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed(why),
+        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed { why, broken: &[] },
         other => other,
     })
 }
@@ -186,14 +187,18 @@ fn invalid_cursor(probe: &mut Probe) -> Verdict {
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "prompts/list", "prompts")?.iter().try_for_each(|prompt| {
-        shapes::texts(prompt, "a prompt", &["name"])?;
+    let prompts = whole_list(probe, "prompts/list", "prompts").breaks(&["PROMPT-002"])?;
+    prompts.iter().try_for_each(|prompt| {
+        shapes::texts(prompt, "a prompt", &["name"]).breaks(&["PROMPT-003"])?;
         let Some(arguments) = prompt.get("arguments") else { return Ok(()) };
-        let Some(arguments) = arguments.as_array() else { return failed("`arguments` of a prompt is not an array") };
-        arguments.iter().try_for_each(|argument| {
+        let Some(arguments) = arguments.as_array() else {
+            return failed("`arguments` of a prompt is not an array").breaks(&["PROMPT-003"]);
+        };
+        let each = arguments.iter().try_for_each(|argument| {
             shapes::texts(argument, "an argument of a prompt", &["name"])?;
             shapes::optional(argument, "an argument of a prompt", "required", "a boolean", Value::is_boolean)
-        })
+        });
+        each.breaks(&["PROMPT-005"])
     })
 }
 
@@ -216,7 +221,8 @@ fn prompt_get(probe: &mut Probe) -> Verdict {
         // A prompt may need a capability that this client does not have.
         if let Ok(result) = reply.result() {
             let version = probe.version().to_owned();
-            return shapes::prompt_messages(result.get("messages").unwrap_or(&Value::Null), &version);
+            let messages = result.get("messages").unwrap_or(&Value::Null);
+            return shapes::prompt_messages(messages, &version, &["PROMPT-008"], &["CONT-016"]);
         }
     }
     not_reachable("no prompt is returned without arguments")
@@ -235,16 +241,18 @@ fn prompt_without_argument(probe: &mut Probe) -> Verdict {
 }
 
 fn resources(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "resources/list", "resources")?.iter().try_for_each(|resource| {
-        shapes::texts(resource, "a resource", &["uri", "name"])?;
+    let resources = whole_list(probe, "resources/list", "resources").breaks(&["RES-002"])?;
+    resources.iter().try_for_each(|resource| {
+        shapes::texts(resource, "a resource", &["uri", "name"]).breaks(&["RES-003"])?;
         let uri = shapes::name_of(resource, "uri");
-        ensure(shapes::is_uri(uri), || format!("`{uri}` is no URI"))
+        ensure(shapes::is_uri(uri), || format!("`{uri}` is no URI")).breaks(&["RES-006"])
     })
 }
 
 fn templates(probe: &mut Probe) -> Verdict {
-    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates")?;
-    templates.iter().try_for_each(|template| shapes::texts(template, "a template", &["uriTemplate", "name"]))
+    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates").breaks(&["RES-011"])?;
+    let each = templates.iter().try_for_each(|it| shapes::texts(it, "a template", &["uriTemplate", "name"]));
+    each.breaks(&["RES-012"])
 }
 
 fn resource_contents(probe: &mut Probe) -> Verdict {
@@ -252,9 +260,9 @@ fn resource_contents(probe: &mut Probe) -> Verdict {
     let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
     let reply = probe.call("resources/read", json!({"uri": resource["uri"]}))?;
     let Some(all) = reply.result()?.get("contents").and_then(Value::as_array) else {
-        return failed("`contents` is not an array");
+        return failed("`contents` is not an array").breaks(&["RES-008"]);
     };
-    all.iter().try_for_each(shapes::contents)
+    all.iter().try_for_each(|it| shapes::contents(it, &["RES-008"], &["CONT-011"]))
 }
 
 fn resource_unknown(probe: &mut Probe) -> Verdict {

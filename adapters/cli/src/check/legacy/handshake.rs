@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, legacy},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{LEGACY, Mode, NEWEST, Probe, Wire, initialize_params},
     shapes,
 };
@@ -64,12 +64,19 @@ fn initialize_result(probe: &mut Probe) -> Verdict {
     let reply = probe.initialize(NEWEST)?;
     let result = reply.result()?;
     let version = result.get("protocolVersion").unwrap_or(&Value::Null);
-    ensure(version.is_string(), || "`protocolVersion` is not a string".into())?;
-    ensure(LEGACY.iter().any(|known| version == known), || format!("{version} is no revision with sessions"))?;
-    ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is not an object".into())?;
     let server = result.get("serverInfo").unwrap_or(&Value::Null);
-    ensure(server.is_object(), || "`serverInfo` is not an object".into())?;
-    shapes::texts(server, "serverInfo", &["name", "version"])
+    let has_members = ensure(version.is_string(), || "`protocolVersion` is not a string".into())
+        .and_then(|()| {
+            let is_known = LEGACY.iter().any(|known| version == known);
+            ensure(is_known, || format!("{version} is no revision with sessions"))
+        })
+        .and_then(|()| {
+            let is_object = result.get("capabilities").is_some_and(Value::is_object);
+            ensure(is_object, || "`capabilities` is not an object".into())
+        })
+        .and_then(|()| ensure(server.is_object(), || "`serverInfo` is not an object".into()));
+    has_members.breaks(&["LIFE-004"])?;
+    shapes::texts(server, "serverInfo", &["name", "version"]).breaks(&["LIFE-003"])
 }
 
 /// Opens a connection and offers a version. Returns the one of the result.
@@ -122,7 +129,7 @@ fn capabilities(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     let reply = probe.initialize(NEWEST)?;
     let declared = reply.result()?.get("capabilities").cloned().unwrap_or_default();
-    shapes::capabilities(&declared)
+    shapes::capabilities(&declared, &["LIFE-026"], &["LIFE-029"])
 }
 
 fn unknown_capabilities(probe: &mut Probe) -> Verdict {
@@ -161,7 +168,7 @@ fn icons(probe: &mut Probe) -> Verdict {
     if all.iter().all(|item| item.get("icons").is_none()) {
         return not_applicable("there are no icons");
     }
-    all.iter().try_for_each(shapes::icons)
+    all.iter().try_for_each(|item| shapes::icons(item, &["ICON-002"], &["ICON-003"]))
 }
 
 fn undeclared_features(probe: &mut Probe) -> Verdict {
@@ -173,7 +180,13 @@ fn undeclared_features(probe: &mut Probe) -> Verdict {
         tried += 1;
         let reply = probe.call(method, Value::Null)?;
         let offered = reply.message["result"][member].as_array().map_or(0, Vec::len);
-        ensure(offered == 0, || format!("{method} returns {offered} items, but `{capability}` is not declared"))?;
+        let broken: Rules = match capability {
+            "tools" => &["LIFE-023", "TOOL-001"],
+            "prompts" => &["LIFE-023", "PROMPT-001"],
+            _ => &["LIFE-023", "RES-001"],
+        };
+        ensure(offered == 0, || format!("{method} returns {offered} items, but `{capability}` is not declared"))
+            .breaks(broken)?;
     }
     if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { Ok(()) }
 }

@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, legacy},
-    outcome::{Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{Probe, Provoked, brief},
 };
 
@@ -210,9 +210,10 @@ fn batch(probe: &mut Probe) -> Verdict {
     let ids = ids(&found.messages);
     for id in ["a", "b"] {
         let count = ids.iter().filter(|it| *it == id).count();
-        ensure(count == 1, || format!("the request `{id}` of the batch has {count} responses"))?;
+        let broken: Rules = if count == 0 { &[] } else { &["BATCH-005"] };
+        ensure(count == 1, || format!("the request `{id}` of the batch has {count} responses")).breaks(broken)?;
     }
-    ensure(ids.len() == 2, || format!("two requests of a batch have {} responses", ids.len()))
+    ensure(ids.len() == 2, || format!("two requests of a batch have {} responses", ids.len())).breaks(&["BATCH-005"])
 }
 
 fn batch_empty(probe: &mut Probe) -> Verdict {

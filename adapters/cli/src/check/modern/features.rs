@@ -6,7 +6,7 @@ use super::messages::hints;
 use crate::check::{
     completion,
     definition::{Check, modern},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{MODERN, Probe, modern_meta},
     shapes,
 };
@@ -92,13 +92,15 @@ pub(in crate::check) const CHECKS: &[Check] = &[
 /// Returns a list. If its first page is none, the check fails.
 fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
     probe.list(method, member).map_err(|outcome| match outcome {
-        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed(why),
+        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed { why, broken: &[] },
         other => other,
     })
 }
 
 fn tools(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "tools/list", "tools")?.iter().try_for_each(shapes::tool)
+    const MEMBERS: Rules = &["M-TOOL-007"];
+    let tools = whole_list(probe, "tools/list", "tools").breaks(&["M-TOOL-006"])?;
+    tools.iter().try_for_each(|tool| shapes::tool(tool, MEMBERS, MEMBERS))
 }
 
 fn tool_names_unique(probe: &mut Probe) -> Verdict {
@@ -126,7 +128,8 @@ fn tool_headers(probe: &mut Probe) -> Verdict {
         names.sort_unstable();
         let total = names.len();
         names.dedup();
-        ensure(names.len() == total, || format!("`{}` has a header twice", shapes::name_of(&tool, "name")))?;
+        ensure(names.len() == total, || format!("`{}` has a header twice", shapes::name_of(&tool, "name")))
+            .breaks(&["M-HTTP-054"])?;
     }
     if found == 0 { not_applicable("no tool has `x-mcp-header`") } else { Ok(()) }
 }
@@ -138,9 +141,12 @@ fn annotations(schema: &Value, names: &mut Vec<String>) -> Verdict {
         if let Some(header) = property.get("x-mcp-header") {
             let text = header.as_str().unwrap_or_default();
             let is_letter = |byte: u8| byte.is_ascii_alphanumeric() || b"!#$%&'*+-.^_`|~".contains(&byte);
-            ensure(!text.is_empty() && text.bytes().all(is_letter), || format!("`x-mcp-header` is {header}"))?;
+            let broken: Rules = if header == "" { &["M-HTTP-052", "M-HTTP-053"] } else { &["M-HTTP-053"] };
+            ensure(!text.is_empty() && text.bytes().all(is_letter), || format!("`x-mcp-header` is {header}"))
+                .breaks(broken)?;
             let kind = &property["type"];
-            ensure(is_simple(kind), || format!("`x-mcp-header` is at a property of the type {kind}"))?;
+            ensure(is_simple(kind), || format!("`x-mcp-header` is at a property of the type {kind}"))
+                .breaks(&["M-HTTP-055"])?;
             names.push(text.to_ascii_lowercase());
         }
         annotations(property, names)?;
@@ -191,10 +197,12 @@ fn list_hints(probe: &mut Probe) -> Verdict {
     for (method, _) in lists {
         let reply = probe.call(method, Value::Null)?;
         reply.result()?;
-        hints(&reply.message["result"]).or_else(|outcome| match outcome {
-            Outcome::Failed(why) => failed(format!("{method}: {why}")),
-            other => Err(other),
-        })?;
+        let result = &reply.message["result"];
+        let has_hints = result.get("ttlMs").is_some() && result.get("cacheScope").is_some();
+        ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into())
+            .breaks(&["M-CACHE-001"])
+            .and_then(|()| hints(result, &["M-CACHE-002"], &["M-CACHE-003"]))
+            .map_err(|outcome| outcome.map(|why| format!("{method}: {why}")))?;
     }
     Ok(())
 }
@@ -203,11 +211,12 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
     for (method, member) in lists(probe) {
         let first = probe.call(method, Value::Null)?;
         let Some(next) = first.result()?.get("nextCursor") else { continue };
-        ensure(next.is_string(), || format!("`nextCursor` of {method} is not a string"))?;
+        ensure(next.is_string(), || format!("`nextCursor` of {method} is not a string")).breaks(&["M-PAGE-001"])?;
         let second = probe.call(method, json!({"cursor": next}))?;
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
-        ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))?;
-        probe.list(method, member)?;
+        ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))
+            .breaks(&["M-CACHE-025"])?;
+        probe.list(method, member).breaks(&["M-PAGE-001"])?;
         return Ok(());
     }
     not_applicable("no list has a second page")
@@ -219,13 +228,15 @@ fn invalid_cursor(probe: &mut Probe) -> Verdict {
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "prompts/list", "prompts")?.iter().try_for_each(|prompt| {
-        shapes::texts(prompt, "a prompt", &["name"])?;
+    let prompts = whole_list(probe, "prompts/list", "prompts").breaks(&["M-PROMPT-005"])?;
+    prompts.iter().try_for_each(|prompt| {
+        shapes::texts(prompt, "a prompt", &["name"]).breaks(&["M-PROMPT-006"])?;
         let arguments = prompt["arguments"].as_array().cloned().unwrap_or_default();
-        arguments.iter().try_for_each(|argument| {
+        let each = arguments.iter().try_for_each(|argument| {
             shapes::texts(argument, "an argument of a prompt", &["name"])?;
             shapes::optional(argument, "an argument of a prompt", "required", "a boolean", Value::is_boolean)
-        })
+        });
+        each.breaks(&["M-PROMPT-007"])
     })
 }
 
@@ -244,7 +255,8 @@ fn prompt_get(probe: &mut Probe) -> Verdict {
         // A prompt may need input, or a capability that this client does not have.
         match reply.result() {
             Ok(result) if result.get("resultType").is_none_or(|kind| kind != "input_required") => {
-                return shapes::prompt_messages(result.get("messages").unwrap_or(&Value::Null), MODERN);
+                let messages = result.get("messages").unwrap_or(&Value::Null);
+                return shapes::prompt_messages(messages, MODERN, &[], &[]);
             }
             _ => {}
         }
@@ -265,19 +277,24 @@ fn prompt_argument(probe: &mut Probe) -> Verdict {
 }
 
 fn resources(probe: &mut Probe) -> Verdict {
-    whole_list(probe, "resources/list", "resources")?.iter().try_for_each(|resource| {
+    let resources = whole_list(probe, "resources/list", "resources").breaks(&["M-RES-006"])?;
+    let each = resources.iter().try_for_each(|resource| {
         shapes::texts(resource, "a resource", &["uri", "name"])?;
         let uri = shapes::name_of(resource, "uri");
         ensure(shapes::is_uri(uri), || format!("`{uri}` is no URI"))
-    })
+    });
+    each.breaks(&["M-RES-008"])
 }
 
 fn templates(probe: &mut Probe) -> Verdict {
-    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates")?;
-    templates.iter().try_for_each(|template| shapes::texts(template, "a template", &["uriTemplate", "name"]))
+    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates").breaks(&["M-RES-007"])?;
+    let each = templates.iter().try_for_each(|it| shapes::texts(it, "a template", &["uriTemplate", "name"]));
+    each.breaks(&["M-RES-009"])
 }
 
 fn contents(probe: &mut Probe) -> Verdict {
+    const OF_RESULT: Rules = &["M-RES-011"];
+    const OF_CONTENTS: Rules = &["M-RES-012"];
     let resources = probe.list("resources/list", "resources")?;
     let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
     let reply = probe.call("resources/read", json!({"uri": resource["uri"]}))?;
@@ -285,11 +302,11 @@ fn contents(probe: &mut Probe) -> Verdict {
     if result.get("resultType").is_some_and(|kind| kind == "input_required") {
         return not_reachable("the resource needs input");
     }
-    hints(&reply.message["result"])?;
+    hints(&reply.message["result"], OF_RESULT, OF_RESULT)?;
     let Some(all) = result.get("contents").and_then(Value::as_array) else {
-        return failed("`contents` is not an array");
+        return failed("`contents` is not an array").breaks(OF_RESULT);
     };
-    all.iter().try_for_each(shapes::contents)
+    all.iter().try_for_each(|it| shapes::contents(it, OF_CONTENTS, OF_CONTENTS))
 }
 
 fn resource_unknown(probe: &mut Probe) -> Verdict {

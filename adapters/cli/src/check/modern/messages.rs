@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, modern},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable},
     probe::{MODERN, Mode, NEWEST, Probe, Reply, Wire, brief, initialize_params, modern_meta},
     shapes,
 };
@@ -109,30 +109,33 @@ pub(in crate::check) const CHECKS: &[Check] = &[
 fn discover(probe: &mut Probe) -> Verdict {
     let reply = probe.call("server/discover", Value::Null)?;
     let Some(result) = reply.message["result"].as_object() else {
-        return failed(format!("`server/discover` is answered with {}", brief(&reply.message)));
+        return failed(format!("`server/discover` is answered with {}", brief(&reply.message))).breaks(&["M-DISC-001"]);
     };
     let versions = result.get("supportedVersions").and_then(Value::as_array);
     let is_list = versions.is_some_and(|all| all.iter().all(Value::is_string));
-    ensure(is_list, || "`supportedVersions` is not an array of strings".into())?;
+    ensure(is_list, || "`supportedVersions` is not an array of strings".into()).breaks(&["M-DISC-003"])?;
     ensure(result.get("capabilities").is_some_and(Value::is_object), || "`capabilities` is not an object".into())
+        .breaks(&["M-DISC-004"])
 }
 
 fn discover_hints(probe: &mut Probe) -> Verdict {
     let reply = probe.call("server/discover", Value::Null)?;
     let result = Value::Object(reply.result()?.clone());
     ensure(result["resultType"] == "complete", || "`resultType` is not `complete`".into())?;
-    hints(&result)
+    hints(&result, &[], &[])
 }
 
-/// Judges the caching hints of a result.
-pub(in crate::check) fn hints(result: &Value) -> Verdict {
-    ensure(result["ttlMs"].as_f64().is_some_and(|it| it >= 0.0), || "`ttlMs` is not a number from 0 on".into())?;
+/// Judges the caching hints of a result. `times` are the rules about `ttlMs`, `scopes` those about `cacheScope`.
+pub(in crate::check) fn hints(result: &Value, times: Rules, scopes: Rules) -> Verdict {
+    ensure(result["ttlMs"].as_f64().is_some_and(|it| it >= 0.0), || "`ttlMs` is not a number from 0 on".into())
+        .breaks(times)?;
     let scope = &result["cacheScope"];
-    ensure(*scope == "public" || *scope == "private", || format!("`cacheScope` is {scope}"))
+    ensure(*scope == "public" || *scope == "private", || format!("`cacheScope` is {scope}")).breaks(scopes)
 }
 
 fn capabilities(probe: &mut Probe) -> Verdict {
-    shapes::capabilities(&probe.call("server/discover", Value::Null)?.message["result"]["capabilities"])
+    let reply = probe.call("server/discover", Value::Null)?;
+    shapes::capabilities(&reply.message["result"]["capabilities"], &["M-META-031"], &["M-META-032"])
 }
 
 fn server_info(probe: &mut Probe) -> Verdict {

@@ -6,7 +6,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, modern},
-    outcome::{Outcome, Verdict, ensure, failed, not_applicable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable},
     probe::{Probe, brief},
     wire::is_event_stream,
 };
@@ -83,13 +83,17 @@ fn all_types() -> Value {
 
 fn acknowledged(probe: &mut Probe) -> Verdict {
     needs_changes(probe)?;
-    let Listening { id, first, .. } = listen(probe, &all_types())?;
+    let Listening { id, first, .. } = listen(probe, &all_types()).breaks(&["M-SUBS-005"])?;
     ensure(first["method"] == "notifications/subscriptions/acknowledged", || {
         format!("the first message is {}", brief(&first))
-    })?;
+    })
+    .breaks(&["M-SUBS-005"])?;
     let subscription = &first["params"]["_meta"][SUBSCRIPTION];
-    ensure(*subscription == id, || format!("the id of the subscription is {subscription} instead of {id}"))?;
-    ensure(first["params"]["notifications"].is_object(), || "`notifications` is not an object".into())?;
+    let broken: Rules = if subscription.is_null() { &["M-SUBS-005", "M-SUBS-010"] } else { &["M-SUBS-010"] };
+    ensure(*subscription == id, || format!("the id of the subscription is {subscription} instead of {id}"))
+        .breaks(broken)?;
+    ensure(first["params"]["notifications"].is_object(), || "`notifications` is not an object".into())
+        .breaks(&["M-SUBS-008"])?;
     cancel(probe, &id)
 }
 

@@ -215,7 +215,7 @@ impl Probe {
 
     /// Ends a check. After a failure the next one has a new connection.
     pub(super) fn end(&mut self, verdict: &Verdict) -> Vec<Entry> {
-        if matches!(verdict, Err(Outcome::Failed(_) | Outcome::NotReachable(_))) {
+        if matches!(verdict, Err(Outcome::Failed { .. } | Outcome::NotReachable(_))) {
             self.mode = Mode::Unknown;
         }
         self.observed.end()
@@ -407,7 +407,7 @@ impl Probe {
         }
         let from = self.observed.len();
         let list = self.read_list(method, member);
-        if matches!(list, Ok(_) | Err(Outcome::Failed(_))) {
+        if matches!(list, Ok(_) | Err(Outcome::Failed { .. })) {
             self.lists.insert((self.era, method), (list.clone(), self.observed.since(from)));
         }
         list

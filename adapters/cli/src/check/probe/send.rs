@@ -223,7 +223,7 @@ impl Probe {
     /// Sends bytes that must have no response. A server that does not go on after them has not responded.
     pub(in crate::check) fn provoke_nothing(&mut self, body: &str) -> Result<Provoked, Outcome> {
         self.provoke(body, false).map_err(|outcome| match outcome {
-            Outcome::Failed(why) => Outcome::NotReachable(why),
+            Outcome::Failed { why, .. } => Outcome::NotReachable(why),
             other => other,
         })
     }

@@ -61,14 +61,14 @@ fn row(page: &mut String, finding: &Finding) {
         "<tr><td class=\"{class}\">{word}</td><td><code>{}</code> {}<br><span class=\"not\">{}</span>",
         check.id,
         escape(check.title),
-        check.rules.join(" "),
+        finding.rules().join(" "),
     ));
     if !finding.why().is_empty() {
         page.push_str(&format!("<br><span class=\"why\">{}</span>", escape(finding.why())));
     }
     if !finding.entries.is_empty() {
         page.push_str("<details><summary>Rules and bytes</summary>");
-        for id in check.rules {
+        for id in finding.rules() {
             page.push_str(&format!("<p><b>{id}</b> {}</p>", escape(rules::text(id))));
         }
         for entry in last(finding) {

@@ -33,7 +33,7 @@ pub(in crate::check) fn junit(report: &Report<'_>) -> String {
 /// Returns the rules and the bytes of a check.
 fn details(finding: &super::Finding) -> String {
     let mut text = String::new();
-    for id in finding.check.rules {
+    for id in finding.rules() {
         text.push_str(&format!("{id}: {}\n", escape(rules::text(id))));
     }
     for entry in last(finding) {

@@ -85,16 +85,16 @@ fn row(check: &Row, party: Party) -> Value {
 
 /// Prints a check that was run. What passed or is not applicable is one line, unless the output is quiet.
 pub(super) fn text_line(finding: &Finding, is_quiet: bool) -> Result<(), Failed> {
-    let (word, check) = (finding.word(), finding.check);
+    let word = finding.word();
     if is_quiet && matches!(word, "passed" | "not applicable") {
         return Ok(());
     }
     let why = if finding.why().is_empty() { String::new() } else { format!(": {}", text::one_line(finding.why())) };
-    show::line(&format!("{word:<14} {:<30} {}{why}", check.id, check.rules.join(" ")))?;
+    show::line(&format!("{word:<14} {:<30} {}{why}", finding.check.id, finding.rules().join(" ")))?;
     if !matches!(word, "failed" | "warning") {
         return Ok(());
     }
-    for id in check.rules {
+    for id in finding.rules() {
         show::line(&format!("    {id}: {}", rules::text(id)))?;
     }
     for entry in last(finding) {
@@ -126,6 +126,9 @@ pub(super) fn json(report: &Report<'_>) -> Result<(), Failed> {
     for finding in report.findings {
         let mut line = row(finding.check, report.party);
         line["outcome"] = json!(finding.word());
+        if matches!(finding.word(), "failed" | "warning") {
+            line["broken"] = json!(finding.rules());
+        }
         if !finding.why().is_empty() {
             line["why"] = json!(finding.why());
         }

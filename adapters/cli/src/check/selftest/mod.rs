@@ -78,6 +78,11 @@ fn bad_servers_are_reported() {
         for finding in findings.iter().filter(|finding| found.contains(finding.check.id)) {
             let is_passive = finding.why().starts_with("the server sent: ");
             assert!(is_passive || !finding.entries.is_empty(), "no bytes show it: {finding:?}");
+            assert!(finding.rules().iter().all(|rule| finding.check.rules.contains(rule)), "{finding:?}");
+            let broken = if fault.broken.is_empty() { finding.check.rules } else { fault.broken };
+            if finding.check.id == fault.check && finding.rules() != broken {
+                wrong.push(format!("{}: {:?} are broken", fault.check, finding.rules()));
+            }
         }
         let expected: BTreeSet<_> = [fault.check].into_iter().chain(fault.also.iter().copied()).collect();
         if found != expected {

@@ -34,16 +34,23 @@ pub(super) struct Fault {
     pub(super) spoil: Spoil,
     /// Other checks that the same fault concerns.
     pub(super) also: &'static [&'static str],
+    /// The broken rules of the check. Empty is all.
+    pub(super) broken: &'static [&'static str],
 }
 
 use Place::{Http, Stdio};
 use Profile::{Full, Plain, Sessions};
 
 const fn fault(check: &'static str, place: Place, profile: Profile, spoil: Spoil) -> Fault {
-    Fault { check, place, profile, spoil, also: &[] }
+    Fault { check, place, profile, spoil, also: &[], broken: &[] }
 }
 
 impl Fault {
+    const fn breaks(mut self, broken: &'static [&'static str]) -> Self {
+        self.broken = broken;
+        self
+    }
+
     const fn also(mut self, also: &'static [&'static str]) -> Self {
         self.also = also;
         self
@@ -182,7 +189,14 @@ const LEGACY: &[Fault] = &[
         if message["result"]["roots"].is_array() {
             message["result"]["roots"][0]["uri"] = json!("https://a");
         }
-    }),
+    })
+    .breaks(&["ROOT-004"]),
+    out("roots", Stdio, Sessions, |message| {
+        if message["result"]["roots"].is_array() {
+            message["result"] = json!({});
+        }
+    })
+    .breaks(&["ROOT-003"]),
     out("sampling", Stdio, Sessions, |message| {
         if message["result"]["model"].is_string() {
             remove(&mut message["result"], "model");
@@ -200,7 +214,7 @@ const LEGACY: &[Fault] = &[
     flag("bad-notification-end", Http, Sessions, "strict bad progress"),
     flag("unknown-progress", Http, Sessions, "strict progress").also(&["bad-notification-end"]),
     flag("cancel-unknown", Stdio, Sessions, "strict cancellations"),
-    flag("list-changed", Http, Sessions, "strict changes"),
+    flag("list-changed", Http, Sessions, "strict changes").breaks(&["TOOL-028"]),
     flag("error-without-id", Stdio, Sessions, "strict errors").also(&["parse-error"]),
     flag("unknown-response", Stdio, Sessions, "strict responses").also(&["late-response"]),
     flag("late-response", Http, Sessions, "strict responses"),
@@ -224,17 +238,19 @@ const LEGACY: &[Fault] = &[
         if message["method"] == "initialize" {
             remove(&mut message["params"]["clientInfo"], "version");
         }
-    }),
+    })
+    .breaks(&["LIFE-003"]),
     out("client-capabilities", Stdio, Sessions, |message| {
         if message["method"] == "initialize" {
             message["params"]["capabilities"]["sampling"] = json!(true);
         }
-    }),
+    })
+    .breaks(&["LIFE-028"]),
     flag("early-requests", Stdio, Sessions, "early request"),
     out("stdin-messages", Stdio, Sessions, text_instead),
     flag("stdin-closed", Stdio, Sessions, "kills its server"),
     out("jsonrpc-member", Stdio, Sessions, other_version),
-    out("id-type", Stdio, Sessions, fraction_as_id),
+    out("id-type", Stdio, Sessions, fraction_as_id).breaks(&["BASE-003"]),
     flag("id-unique", Stdio, Sessions, "same id"),
     out("notification-id", Stdio, Sessions, |message| {
         if message["method"] == "notifications/cancelled" {
@@ -263,15 +279,17 @@ const LEGACY: &[Fault] = &[
         if message["method"] == "notifications/cancelled" {
             message["params"]["requestId"] = json!(4242);
         }
-    }),
+    })
+    .breaks(&["CANC-004"]),
     out("progress", Stdio, Sessions, |message| {
         if is_last(message) {
             let params = json!({"progressToken": "none", "progress": 1});
             *message = json!({"jsonrpc": "2.0", "method": "notifications/progress", "params": params});
         }
-    }),
-    flag("progress", Stdio, Sessions, "shrinking progress"),
-    out("progress-token", Stdio, Sessions, fraction_as_token),
+    })
+    .breaks(&["PROG-009"]),
+    flag("progress", Stdio, Sessions, "shrinking progress").breaks(&["PROG-007"]),
+    out("progress-token", Stdio, Sessions, fraction_as_token).breaks(&["PROG-002"]),
     out("tool-params", Stdio, Sessions, no_tool_name),
     out("prompt-params", Stdio, Sessions, number_for_prompt),
     out("resource-params", Http, Sessions, no_uri),
@@ -279,14 +297,22 @@ const LEGACY: &[Fault] = &[
         if is_last(message) {
             remove(&mut message["params"], "ref");
         }
-    }),
+    })
+    .breaks(&["COMPL-001"]),
+    out("completion-params", Stdio, Sessions, |message| {
+        if is_last(message) {
+            remove(&mut message["params"]["argument"], "value");
+        }
+    })
+    .breaks(&["COMPL-002"]),
     web("http-accept", Sessions, stay_json),
     web("http-body", Sessions, |message, request| {
         if is_last(message) {
             request.body = b"no JSON".to_vec();
         }
-    }),
-    out("http-body", Http, Sessions, batch_of_one).also(&["no-batches"]),
+    })
+    .breaks(&["HTTP-011"]),
+    out("http-body", Http, Sessions, batch_of_one).breaks(&["HTTP-011"]).also(&["no-batches"]),
     web("http-get-accept", Sessions, |_, request| {
         if request.method == "GET" {
             set(request, "Accept", Some("*/*"));
@@ -362,15 +388,22 @@ const MODERN: &[Fault] = &[
         if let Some(response) = responses.and_then(|all| all.values_mut().next()) {
             *response = json!({"result": response.take()});
         }
-    }),
-    flag("modern-http-stream", Http, Full, "no comments").also(&["modern-sse-parsing"]),
+    })
+    .breaks(&["M-MRTR-027"]),
+    out("input-responses", Http, Full, |message| {
+        if message["params"]["inputResponses"].is_object() {
+            message["params"]["inputResponses"] = json!({});
+        }
+    })
+    .breaks(&["M-MRTR-026"]),
+    flag("modern-http-stream", Http, Full, "no comments").breaks(&["M-HTTP-023"]).also(&["modern-sse-parsing"]),
     flag("modern-sse-parsing", Http, Full, "strict streams"),
-    flag("http-error-status", Http, Full, "falls back after 404"),
+    flag("http-error-status", Http, Full, "falls back after 404").breaks(&["M-DUAL-014"]),
     flag("http-bad-tool", Http, Full, "keeps bad tools"),
     out("modern-stdin-messages", Stdio, Full, text_instead),
     flag("modern-stdin-closed", Stdio, Full, "kills its server"),
     out("modern-jsonrpc-member", Stdio, Full, other_version),
-    out("modern-id-type", Stdio, Full, fraction_as_id),
+    out("modern-id-type", Stdio, Full, fraction_as_id).breaks(&["M-BASE-003"]),
     out("modern-id-unique", Stdio, Full, |message| {
         // The id of the subscription.
         if is_last(message) {
@@ -404,8 +437,9 @@ const MODERN: &[Fault] = &[
     out("modern-cancellation", Stdio, Full, |message| {
         let params = json!({"requestId": 4242});
         instead(message, json!({"jsonrpc": "2.0", "method": "notifications/cancelled", "params": params}));
-    }),
-    out("modern-progress-token", Http, Full, fraction_as_token),
+    })
+    .breaks(&["M-CANC-003"]),
+    out("modern-progress-token", Http, Full, fraction_as_token).breaks(&["M-PROG-002"]),
     out("modern-tool-params", Stdio, Full, no_tool_name),
     out("modern-prompt-params", Stdio, Full, number_for_prompt),
     out("modern-resource-params", Stdio, Full, no_uri),
@@ -413,7 +447,14 @@ const MODERN: &[Fault] = &[
         if message["method"] == "subscriptions/listen" {
             message["params"]["notifications"] = json!({"toolsListChanged": "yes"});
         }
-    }),
+    })
+    .breaks(&["M-SUBS-002"]),
+    out("listen-filter", Http, Full, |message| {
+        if message["method"] == "subscriptions/listen" {
+            remove(&mut message["params"], "notifications");
+        }
+    })
+    .breaks(&["M-SUBS-001"]),
     web("modern-http-accept", Full, stay_json),
     web("modern-http-content-type", Full, |message, request| {
         if is_last(message) {
@@ -462,7 +503,8 @@ const MODERN: &[Fault] = &[
         if message["method"] == "tools/call" {
             set(request, "Mcp-Param-Message", Some("a text"));
         }
-    }),
+    })
+    .breaks(&["M-HTTP-050"]),
     web("modern-http-no-resumption", Full, |message, request| {
         if is_last(message) {
             set(request, "Last-Event-ID", Some("1"));

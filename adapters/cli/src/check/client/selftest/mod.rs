@@ -79,6 +79,11 @@ fn bad_clients_are_reported() {
         for finding in findings.iter().filter(|finding| found.contains(finding.check.id)) {
             let shows = finding.why().starts_with("the client sent: ") || !finding.entries.is_empty();
             assert!(shows || finding.check.id == "http-delete", "no bytes show it: {finding:?}");
+            assert!(finding.rules().iter().all(|rule| finding.check.rules.contains(rule)), "{finding:?}");
+            let broken = if fault.broken.is_empty() { finding.check.rules } else { fault.broken };
+            if finding.check.id == fault.check && finding.rules() != broken {
+                wrong.push(format!("{} {:?}: {:?} are broken", fault.check, fault.place, finding.rules()));
+            }
         }
         let expected: BTreeSet<_> = [fault.check].into_iter().chain(fault.also.iter().copied()).collect();
         if found != expected {

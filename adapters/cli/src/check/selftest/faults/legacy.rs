@@ -125,18 +125,21 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "initialize") {
             remove(m, "/result/serverInfo", "version");
         }
-    }),
+    })
+    .breaks(&["LIFE-003"]),
     Fault::messages("initialize-result", |q, m| {
         if old(q, "initialize") {
             remove(m, "/result", "protocolVersion");
         }
     })
+    .breaks(&["LIFE-004"])
     .also(&["legacy-beside-modern"]),
     Fault::messages("initialize-result", |q, m| {
         if old(q, "initialize") {
             set(m, "/result/protocolVersion", json!("1.0"));
         }
-    }),
+    })
+    .breaks(&["LIFE-004"]),
     Fault::messages("initialize-version", |q, m| {
         if offers(q, "2025-11-25") {
             set(m, "/result/protocolVersion", json!("2025-06-18"));
@@ -162,7 +165,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "initialize") {
             set(m, "/result/capabilities/logging", json!(true));
         }
-    }),
+    })
+    .breaks(&["LIFE-029"]),
     Fault::messages("unknown-capabilities", |q, m| {
         if q["params"]["capabilities"]["mcpCheckUnknown"].is_object() {
             error(q, m, -32602);
@@ -172,21 +176,30 @@ pub(super) const FAULTS: &[Fault] = &[
     Fault::new("request-before-initialize", Spoil::AnswersEarly),
     Fault::messages("icons", |q, m| {
         if old(q, "initialize") {
+            set(m, "/result/serverInfo/icons/0/src", json!("./a.svg"));
+        }
+    })
+    .breaks(&["ICON-002"]),
+    Fault::messages("icons", |q, m| {
+        if old(q, "initialize") {
             set(m, "/result/serverInfo/icons/0/theme", json!("blue"));
         }
-    }),
+    })
+    .breaks(&["ICON-003"]),
     Fault::messages("undeclared-features", |q, m| {
         if old(q, "prompts/list") {
             result(q, m, json!({"prompts": [{"name": "a"}]}));
         }
     })
+    .breaks(&["LIFE-023", "PROMPT-001"])
     .of(Small),
     Fault::new("stdin-end", Spoil::Stays).of(LegacyOnly),
     Fault::messages("tools-list", |q, m| {
         if old(q, "tools/list") {
             set(m, "/result/tools/0/inputSchema/type", json!("string"));
         }
-    }),
+    })
+    .breaks(&["TOOL-004"]),
     Fault::messages("tool-names-unique", |q, m| {
         if old(q, "tools/list") {
             set(m, "/result/tools/0/name", json!("b"));
@@ -242,7 +255,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "prompts/list") {
             set(m, "/result/prompts/0/arguments/0/required", json!("yes"));
         }
-    }),
+    })
+    .breaks(&["PROMPT-005"]),
     Fault::messages("prompt-names-unique", |q, m| {
         if old(q, "prompts/list") {
             set(m, "/result/prompts/1/name", json!("greet"));
@@ -253,7 +267,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "prompts/get") {
             set(m, "/result/messages/0/content/type", json!("video"));
         }
-    }),
+    })
+    .breaks(&["PROMPT-008"]),
     Fault::messages("prompt-unknown", |q, m| {
         if old(q, "prompts/get") && q["params"]["name"] == UNKNOWN {
             code(m, -32603);
@@ -268,17 +283,20 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "resources/list") {
             set(m, "/result/resources/0/uri", json!("no uri"));
         }
-    }),
+    })
+    .breaks(&["RES-006"]),
     Fault::messages("templates-list", |q, m| {
         if old(q, "resources/templates/list") {
             set(m, "/result/resourceTemplates/0/uriTemplate", json!(5));
         }
-    }),
+    })
+    .breaks(&["RES-012"]),
     Fault::messages("resource-contents", |q, m| {
         if old(q, "resources/read") {
             set(m, "/result/contents/0/blob", json!("*"));
         }
-    }),
+    })
+    .breaks(&["CONT-011"]),
     Fault::messages("resource-unknown", |q, m| {
         if old(q, "resources/read") {
             code(m, -32602);

@@ -27,6 +27,8 @@ pub(super) struct Fault {
     pub(super) check: &'static str,
     /// Other checks that notice it, too.
     pub(super) also: &'static [&'static str],
+    /// The broken rules of the check. Empty is all.
+    pub(super) broken: &'static [&'static str],
     pub(super) place: Place,
     pub(super) profile: Profile,
     pub(super) spoil: Spoil,
@@ -39,7 +41,7 @@ pub(super) fn faults() -> impl Iterator<Item = &'static Fault> {
 
 impl Fault {
     const fn new(check: &'static str, spoil: Spoil) -> Self {
-        Self { check, also: &[], place: Place::Stdio, profile: Profile::Full, spoil }
+        Self { check, also: &[], broken: &[], place: Place::Stdio, profile: Profile::Full, spoil }
     }
 
     const fn messages(check: &'static str, spoil: fn(&Value, &mut Vec<Value>)) -> Self {
@@ -58,6 +60,11 @@ impl Fault {
 
     const fn also(mut self, also: &'static [&'static str]) -> Self {
         self.also = also;
+        self
+    }
+
+    const fn breaks(mut self, broken: &'static [&'static str]) -> Self {
+        self.broken = broken;
         self
     }
 

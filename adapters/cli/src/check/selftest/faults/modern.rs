@@ -27,7 +27,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "tools/list") {
             set(m, "/result/tools/0/name", json!(5));
         }
-    }),
+    })
+    .breaks(&["M-TOOL-007"]),
     Fault::messages("modern-tool-names-unique", |q, m| {
         if new(q, "tools/list") {
             set(m, "/result/tools/0/name", json!("b"));
@@ -42,7 +43,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "tools/list") {
             set(m, "/result/tools/0/inputSchema/properties/city/x-mcp-header", json!("a b"));
         }
-    }),
+    })
+    .breaks(&["M-HTTP-053"]),
     Fault::messages("modern-tool-unknown", |q, m| {
         if new(q, "tools/call") && q["params"]["name"] == UNKNOWN {
             result(q, m, complete(json!({"content": [], "isError": true})));
@@ -63,12 +65,14 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "prompts/list") {
             remove(m, "/result", "ttlMs");
         }
-    }),
+    })
+    .breaks(&["M-CACHE-001"]),
     Fault::messages("modern-list-cursor", |q, m| {
         if new(q, "tools/list") && q["params"]["cursor"] == "next" {
             set(m, "/result/cacheScope", json!("private"));
         }
-    }),
+    })
+    .breaks(&["M-CACHE-025"]),
     Fault::messages("modern-invalid-cursor", |q, m| {
         if new(q, "tools/list") && q["params"]["cursor"] == UNKNOWN {
             result(q, m, complete(json!({"tools": []})));
@@ -78,7 +82,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "prompts/list") {
             set(m, "/result/prompts/0/arguments/0/name", json!(5));
         }
-    }),
+    })
+    .breaks(&["M-PROMPT-007"]),
     Fault::messages("modern-prompt-messages", |q, m| {
         if new(q, "prompts/get") {
             set(m, "/result/messages/0/role", json!("system"));
@@ -98,17 +103,20 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "resources/list") {
             set(m, "/result/resources/0/uri", json!("no uri"));
         }
-    }),
+    })
+    .breaks(&["M-RES-008"]),
     Fault::messages("modern-templates-list", |q, m| {
         if new(q, "resources/templates/list") {
             set(m, "/result/resourceTemplates/0/name", json!(5));
         }
-    }),
+    })
+    .breaks(&["M-RES-009"]),
     Fault::messages("modern-contents", |q, m| {
         if new(q, "resources/read") {
             set(m, "/result/contents/0/blob", json!("*"));
         }
-    }),
+    })
+    .breaks(&["M-RES-012"]),
     Fault::messages("modern-resource-unknown", |q, m| {
         if new(q, "resources/read") {
             code(m, -32603);
@@ -139,7 +147,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "subscriptions/listen") {
             set(m, "/params/_meta/io.modelcontextprotocol~1subscriptionId", json!("other"));
         }
-    }),
+    })
+    .breaks(&["M-SUBS-010"]),
     Fault::messages("listen-subset", |q, m| {
         if new(q, "subscriptions/listen") {
             set(m, "/params/notifications", q["params"]["notifications"].clone());
@@ -166,7 +175,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "server/discover") {
             set(m, "/result/supportedVersions", json!(["2026-07-28", 5]));
         }
-    }),
+    })
+    .breaks(&["M-DISC-003"]),
     Fault::messages("discover-hints", |q, m| {
         if new(q, "server/discover") {
             set(m, "/result/ttlMs", json!(-1));
@@ -176,7 +186,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "server/discover") {
             set(m, "/result/capabilities/logging", json!(true));
         }
-    }),
+    })
+    .breaks(&["M-META-032"]),
     Fault::messages("server-info", |q, m| {
         if new(q, "server/discover") {
             set(m, "/result/_meta/io.modelcontextprotocol~1serverInfo/version", json!(5));
@@ -331,7 +342,8 @@ pub(super) const FAULTS: &[Fault] = &[
         if new(q, "tools/list") {
             add(m, json!({"jsonrpc": "2.0", "error": {"code": -32002, "message": "no"}}));
         }
-    }),
+    })
+    .breaks(&["M-BASE-036"]),
     Fault::messages("modern-one-response", |q, m| {
         if new(q, "tools/list") {
             m.extend(m.first().cloned());
