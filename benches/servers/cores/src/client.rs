@@ -73,21 +73,28 @@ impl Connection {
         Ok(Self { stream, bytes: Vec::new(), request: Vec::new() })
     }
 
-    /// Reads a response, and returns its head. The body is left in `bytes`.
+    /// Reads a response, and returns where its body begins and ends in `bytes`. A body in chunks has their sizes in it.
     fn read(&mut self) -> Outcome<(usize, usize)> {
+        const LAST_CHUNK: &[u8] = b"\r\n0\r\n\r\n";
         self.bytes.clear();
         let mut chunk = [0; 4 << 10];
+        // Where the body begins, and its length, unless it has chunks.
         let mut head = None;
         loop {
             if head.is_none()
                 && let Some(at) = find(&self.bytes, b"\r\n\r\n")
             {
-                let length = header(str::from_utf8(&self.bytes[..at])?, "content-length:");
-                let length: usize = length.map_or(Ok(0), str::parse)?;
-                head = Some((at + 4, at + 4 + length));
+                let fields = str::from_utf8(&self.bytes[..at])?;
+                let has_chunks = header(fields, "transfer-encoding:").is_some_and(|it| it == "chunked");
+                let length = header(fields, "content-length:").map_or(Ok(0), str::parse::<usize>)?;
+                head = Some((at + 4, (!has_chunks).then_some(length)));
             }
-            match head {
-                Some((_, end)) if self.bytes.len() >= end => return Ok(head.unwrap_or_default()),
+            let end = head.and_then(|(body, length)| match length {
+                Some(length) => Some(body + length),
+                None => find(&self.bytes[body - 2..], LAST_CHUNK).map(|at| body - 2 + at + LAST_CHUNK.len()),
+            });
+            match (head, end) {
+                (Some((body, _)), Some(end)) if self.bytes.len() >= end => return Ok((body, end)),
                 _ => {}
             }
             match self.stream.read(&mut chunk)? {
