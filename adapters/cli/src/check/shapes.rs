@@ -43,7 +43,8 @@ pub(super) fn unique(items: &[Value], member: &str) -> Verdict {
     }
 }
 
-/// Judges the capabilities of a server. `maps` are the rules about maps of capabilities, `switches` those about booleans.
+/// Judges the capabilities of a server. `maps` are the rules about maps of capabilities, `switches` those about
+/// booleans.
 pub(super) fn capabilities(declared: &Value, maps: Rules, switches: Rules) -> Verdict {
     const SWITCHES: [(&str, &str); 4] = [
         ("tools", "listChanged"),

@@ -193,8 +193,8 @@ macro_rules! common_methods {
         /// status 403. If the head of the response was sent before, such a request gets an error instead, which passes
         /// as the response to a request [without a handler](crate::IncomingRequest::has_handler).
         ///
-        /// Middleware cannot ask the client in 2026-07-28 (elicitation, sampling, roots): a question is the outcome of the
-        /// handler there, so that one before [`Next::run`](crate::Next::run) fails.
+        /// Middleware cannot ask the client in 2026-07-28 (elicitation, sampling, roots): a question is the outcome of
+        /// the handler there, so that one before [`Next::run`](crate::Next::run) fails.
         ///
         /// The future of a request that does not wait needs no allocation. A type that implements
         /// [`Middleware`](crate::Middleware) needs no future at all.
