@@ -366,6 +366,16 @@ fn spawn_errors_name_the_cause<A: Adapter>() {
     assert!(start.elapsed() < SOON, "{:?}", start.elapsed());
 }
 
+/// Returns whether a process is alive, and kills it then.
+fn end_if_left(process: &str) -> bool {
+    let is_left = is_alive(process);
+    if is_left {
+        let id = Pid::from_raw(process.parse().expect("a number")).expect("not 0");
+        kill_process(id, Signal::KILL).expect("it is there");
+    }
+    is_left
+}
+
 fn a_child_ends_its_own_children_before_it_is_killed<A: Adapter>() {
     let group = note::<A>("chain");
     // With the default periods, a process takes four seconds for a child that ignores all but SIGKILL. It has three.
@@ -376,11 +386,7 @@ fn a_child_ends_its_own_children_before_it_is_killed<A: Adapter>() {
     let shell = read_note(&group);
     assert!(is_alive(&shell));
     let exit = client.close().exit.expect("it was a child");
-    let is_left = is_alive(&shell);
-    if is_left {
-        kill_process(Pid::from_raw(shell.parse().expect("a number")).expect("not 0"), Signal::KILL)
-            .expect("it is there");
-    }
+    let is_left = end_if_left(&shell);
     assert!(!is_left, "its child is left after {exit}");
     assert_eq!(exit.status.and_then(|status| status.code()), Some(143), "{exit}");
 }
@@ -397,11 +403,7 @@ fn a_child_is_ended_in_time_whatever_it_waits_for<A: Adapter>() {
         let child = read_note(&group);
         assert!(is_alive(&child));
         let exit = client.close().exit.expect("it was a child");
-        let is_left = is_alive(&child);
-        if is_left {
-            kill_process(Pid::from_raw(child.parse().expect("a number")).expect("not 0"), Signal::KILL)
-                .expect("it is there");
-        }
+        let is_left = end_if_left(&child);
         assert!(!is_left, "its child, which {hinders}, is left after {exit}");
     }
 }
