@@ -77,7 +77,7 @@ impl Client {
     pub fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::connect_with_retry(host, options, || {
             #[cfg(feature = "signals")]
-            signals::block_if_ending();
+            let _start = signals::Start::begin();
             let (transport, child) =
                 Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))

@@ -68,10 +68,10 @@ impl<R: StreamRuntime> Client<R> {
     pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         let command = &command;
         let start = || async move {
-            #[cfg(feature = "signals")]
-            signals::pending_if_ending().await;
             let runtime = R::current()?;
             runtime.start_threads()?;
+            #[cfg(feature = "signals")]
+            let _start = signals::Start::begin_async().await;
             let (transport, child) =
                 Child::start(command, &runtime).map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))

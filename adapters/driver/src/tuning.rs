@@ -42,6 +42,9 @@ pub const STDERR_GRACE: Duration = Duration::from_millis(250);
 /// signal.
 pub const ENDING_DRAIN: Duration = Duration::from_millis(100);
 
+/// How long a signal that ends this process waits for programs that are being started.
+pub const START_GRACE: Duration = Duration::from_millis(500);
+
 /// The longest wait whose end is earlier if a signal ends this process.
 pub const SIGNAL_INTERVAL: Duration = Duration::from_millis(50);
 

@@ -16,7 +16,7 @@ use std::{
 use mcp_driver::{
     ChildState, Command, ShutdownStep,
     os::process::{ProcessGroup, Spawned, spawn},
-    signals::{Closing, block_if_ending, register},
+    signals::{Closing, Start, block_if_ending, register},
 };
 use mcp_proto::codec::LineDecoder;
 
@@ -99,9 +99,11 @@ impl Closing for Process {
 impl LiveServer {
     /// Starts a server. A signal that ends this program ends the server, too.
     pub(super) fn start(command: &Command) -> io::Result<Self> {
+        let start = Start::begin();
         let Spawned { child, group, stdin, stdout, .. } = spawn(command.to_std())?;
         let process = Arc::new(Process { child: Mutex::new(child), state: ChildState::new(command), group });
         register(&process);
+        drop(start);
         #[cfg(unix)]
         let (stdin, stdout) = (stdin.map(File::from), stdout.map(File::from));
         let (sender, events) = mpsc::sync_channel(WAITING);

@@ -5,14 +5,15 @@
 
 use std::{
     io, process,
-    sync::{Arc, Mutex, Weak},
+    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
     thread,
+    time::Duration,
 };
 
 use crate::{
     os::{signals::on_end, thread::spawn},
     sync::lock,
-    tuning::{self, ENDING_DRAIN, set_ending},
+    tuning::{self, ENDING_DRAIN, START_GRACE, set_ending},
 };
 
 /// A client that may have a child, or a child.
@@ -33,11 +34,70 @@ pub trait Closing: Send + Sync + 'static {
 /// All clients of this process and their children. A child outlives a client that is dropped.
 static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 
+/// How many programs are being started.
+static STARTS: Mutex<usize> = Mutex::new(0);
+
+/// Notified when the last start is over.
+static STARTED: Condvar = Condvar::new();
+
 /// Returns whether this process is about to end because of a signal. Clients then do not report that their connections
 /// ended, so that the application does not exit first with another status.
 #[must_use]
 pub fn is_ending() -> bool {
     tuning::is_ending()
+}
+
+/// The start of a program, from before its process exists until it is registered. A signal waits for it, so that no
+/// process is left behind.
+#[derive(Debug)]
+pub struct Start(());
+
+impl Start {
+    /// Begins to start a program. Blocks the calling thread for ever if this process is about to end.
+    #[must_use]
+    pub fn begin() -> Self {
+        loop {
+            match Self::try_begin() {
+                Some(start) => return start,
+                None => block_if_ending(),
+            }
+        }
+    }
+
+    /// Begins to start a program. Stays pending for ever if this process is about to end.
+    pub async fn begin_async() -> Self {
+        match Self::try_begin() {
+            Some(start) => start,
+            None => std::future::pending().await,
+        }
+    }
+
+    /// Returns `None` if this process is about to end.
+    fn try_begin() -> Option<Self> {
+        let mut starts = lock(&STARTS);
+        if is_ending() {
+            return None;
+        }
+        *starts += 1;
+        Some(Self(()))
+    }
+
+    /// Waits until the programs that are being started are registered, but no longer than `limit`: a file system may
+    /// take any time. Returns whether they are.
+    fn wait_all(limit: Duration) -> bool {
+        let waited = STARTED.wait_timeout_while(lock(&STARTS), limit, |starts| *starts > 0);
+        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
+    }
+}
+
+impl Drop for Start {
+    fn drop(&mut self) {
+        let mut starts = lock(&STARTS);
+        *starts -= 1;
+        if *starts == 0 {
+            STARTED.notify_all();
+        }
+    }
 }
 
 /// Blocks the calling thread for ever if this process is about to end.
@@ -71,8 +131,9 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// one on, `close` and `wait` of clients do not return.
 ///
 /// Children with the default grace periods of [`Command`](crate::Command::shutdown_timeouts) are ended within 1.8
-/// seconds, so that a client whose child this process is does not kill it before. A client that would start a program
-/// waits for the end of the process instead.
+/// seconds, so that a client whose child this process is does not kill it before. A program that is being started is
+/// ended as well, unless the system takes more than half a second for it. A client that would start another one waits
+/// for the end of the process instead.
 ///
 /// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
 /// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
@@ -89,6 +150,7 @@ pub fn shutdown_on_signals() -> io::Result<()> {
         let status = *ending.get_or_insert(status);
         set_ending();
         let close = move || {
+            Start::wait_all(START_GRACE);
             let closing = clients();
             closing.iter().for_each(|client| client.begin_close());
             let draining = closing.clone();
@@ -100,11 +162,12 @@ pub fn shutdown_on_signals() -> io::Result<()> {
                 closing.iter().for_each(|client| client.stop_draining());
             }
             closing.iter().for_each(|client| client.wait());
-            // Those of programs that were about to start.
+            // Those of programs whose start has taken longer.
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         };
         if !is_first || spawn("mcp-closing", close).is_err() {
+            Start::wait_all(START_GRACE);
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         }
@@ -150,6 +213,23 @@ mod tests {
         assert!(!lock(&CLIENTS).iter().any(|other| other.ptr_eq(&weak)), "it takes memory");
     }
 
+    #[test]
+    fn signals_wait_for_programs_that_are_being_started() {
+        let limit = Duration::from_secs(60);
+        let [first, second] = [(); 2].map(|()| Start::begin());
+        drop(first);
+        assert!(!Start::wait_all(Duration::ZERO));
+        let starting = thread::spawn(move || {
+            let client = Arc::new(Client);
+            register(&client);
+            drop(second);
+            client
+        });
+        assert!(Start::wait_all(limit));
+        let client: Arc<dyn Closing> = starting.join().expect("it is registered");
+        assert!(clients().iter().any(|other| Arc::ptr_eq(other, &client)) && Start::wait_all(Duration::ZERO));
+    }
+
     /// The process ends once, so this runs in a process of its own.
     #[test]
     fn clients_stay_pending_while_the_process_ends() {
@@ -158,8 +238,11 @@ mod tests {
             let is_pending = || pin!(pending_if_ending()).poll(&mut Context::from_waker(Waker::noop())).is_pending();
             assert!(!is_ending() && !is_pending());
             block_if_ending();
+            let is_startable = || pin!(Start::begin_async()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+            assert!(is_startable());
             set_ending();
-            assert!(is_ending() && is_pending());
+            assert!(is_ending() && is_pending() && !is_startable());
+            assert!(Start::wait_all(Duration::ZERO), "a start that did not begin is waited for");
             return;
         }
         let name = thread::current().name().map(str::to_owned).expect("the name of the test");
