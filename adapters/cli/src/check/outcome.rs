@@ -10,7 +10,7 @@ pub(super) enum Outcome {
     Failed {
         why: String,
         /// The broken ones of the rules of the check. Empty is all.
-        broken: Rules,
+        broken: Vec<&'static str>,
     },
     /// The rule does not concern this server.
     NotApplicable(String),
@@ -48,7 +48,7 @@ pub(super) trait Breaks {
 impl<T> Breaks for Result<T, Outcome> {
     fn breaks(self, rules: Rules) -> Self {
         self.map_err(|outcome| match outcome {
-            Outcome::Failed { why, broken: [] } => Outcome::Failed { why, broken: rules },
+            Outcome::Failed { why, broken } if broken.is_empty() => Outcome::Failed { why, broken: rules.to_vec() },
             outcome => outcome,
         })
     }
@@ -56,7 +56,7 @@ impl<T> Breaks for Result<T, Outcome> {
 
 /// Returns a failure that breaks all rules of its check, unless it [names](Breaks::breaks) the broken ones.
 pub(super) fn failed<T>(why: impl Into<String>) -> Result<T, Outcome> {
-    Err(Outcome::Failed { why: why.into(), broken: &[] })
+    Err(Outcome::Failed { why: why.into(), broken: Vec::new() })
 }
 
 /// Returns that the rule does not concern the server.

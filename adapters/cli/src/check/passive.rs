@@ -1,10 +1,8 @@
 //! Rules that hold for each message of a server: they are judged as messages arrive, for all checks.
 
-use serde_json::Value;
-
 use super::{
     definition::{Check, legacy, modern},
-    outcome::{Breaks, Rules, Verdict, failed},
+    outcome::{Outcome, Verdict, failed},
     probe::Probe,
 };
 
@@ -46,12 +44,8 @@ fn passive(probe: &mut Probe) -> Verdict {
 
 /// Fails if an error has had a reserved code. Which rule it breaks depends on the code.
 fn error_codes(probe: &mut Probe) -> Verdict {
-    let message = probe.noticed().and_then(|text| serde_json::from_str::<Value>(text).ok()).unwrap_or_default();
-    let broken: Rules = match message["error"]["code"].as_i64() {
-        Some(-32002) => &["M-BASE-036"],
-        Some(-32042) => &["M-BASE-034", "M-BASE-037"],
-        Some(_) => &["M-BASE-034"],
-        None => &[],
-    };
-    passive(probe).breaks(broken)
+    match probe.broken(&["M-BASE-034", "M-BASE-036", "M-BASE-037"]) {
+        Some((broken, bytes)) => Err(Outcome::Failed { why: format!("the server sent: {bytes}"), broken }),
+        None => Ok(()),
+    }
 }

@@ -6,7 +6,7 @@ use super::{
     catalogue::checks,
     definition::{Check, Level, On, Row},
     era::Era,
-    outcome::{Outcome, Rules, Verdict, not_applicable},
+    outcome::{Outcome, Verdict, not_applicable},
     probe::{Entry, MODERN, Mode, NEWEST, Probe, brief, shorten},
     report::Party,
 };
@@ -48,7 +48,7 @@ impl Finding {
     }
 
     /// Returns the rules that the bytes show as broken, and all rules of the check if it did not fail.
-    pub(super) fn rules(&self) -> Rules {
+    pub(super) fn rules(&self) -> &[&'static str] {
         match &self.verdict {
             Err(Outcome::Failed { broken, .. }) if !broken.is_empty() => broken,
             _ => self.check.rules,

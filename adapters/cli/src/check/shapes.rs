@@ -43,31 +43,41 @@ pub(super) fn unique(items: &[Value], member: &str) -> Verdict {
     }
 }
 
-/// Judges the capabilities of a server. `maps` are the rules about maps of capabilities, `switches` those about
-/// booleans.
-pub(super) fn capabilities(declared: &Value, maps: Rules, switches: Rules) -> Verdict {
+/// The rules about the capabilities of a server.
+#[derive(Debug)]
+pub(super) struct CapabilityRules {
+    /// Capabilities are objects.
+    pub(super) objects: Rules,
+    /// Some of their members are booleans.
+    pub(super) switches: Rules,
+    /// The members that are maps of objects.
+    pub(super) map_names: &'static [&'static str],
+    pub(super) maps: Rules,
+}
+
+/// Judges the capabilities of a server.
+pub(super) fn capabilities(declared: &Value, rules: &CapabilityRules) -> Verdict {
     const SWITCHES: [(&str, &str); 4] = [
         ("tools", "listChanged"),
         ("prompts", "listChanged"),
         ("resources", "listChanged"),
         ("resources", "subscribe"),
     ];
+    for name in ["tools", "prompts", "resources", "logging", "completions"] {
+        optional(declared, "the capabilities", name, "an object", Value::is_object).breaks(rules.objects)?;
+    }
     for (capability, switch) in SWITCHES {
         if let Some(object) = declared.get(capability) {
-            optional(object, capability, switch, "a boolean", Value::is_boolean).breaks(switches)?;
+            optional(object, capability, switch, "a boolean", Value::is_boolean).breaks(rules.switches)?;
         }
     }
-    for map in ["experimental", "extensions"] {
+    for map in rules.map_names {
         if let Some(entries) = declared.get(map) {
             let is_map = entries.as_object().is_some_and(|entries| entries.values().all(Value::is_object));
-            ensure(is_map, || format!("`{map}` is no map of objects")).breaks(maps)?;
+            ensure(is_map, || format!("`{map}` is no map of objects")).breaks(rules.maps)?;
         }
     }
-    let known = ["tools", "prompts", "resources", "logging", "completions"];
-    known
-        .into_iter()
-        .try_for_each(|name| optional(declared, "the capabilities", name, "an object", Value::is_object))
-        .breaks(switches)
+    Ok(())
 }
 
 /// Judges the icons of an item. `sources` are the rules about sources, `themes` those about themes.
@@ -193,7 +203,7 @@ pub(super) fn block(block: &Value, version: &str) -> Verdict {
 pub(super) fn prompt_messages(messages: &Value, version: &str, members: Rules, roles: Rules) -> Verdict {
     let Some(messages) = messages.as_array() else { return failed("`messages` is not an array").breaks(members) };
     for message in messages {
-        let role = &message["role"];
+        let Some(role) = message.get("role") else { return failed("a message has no `role`").breaks(members) };
         ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}")).breaks(roles)?;
         block(&message["content"], version).breaks(members)?;
     }

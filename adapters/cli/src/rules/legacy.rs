@@ -111,6 +111,10 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "`completion/complete` has `ref` which is `{type: \"ref/prompt\", name}` or `{type: \"ref/resource\", uri}`.",
     ),
     ("COMPL-002", "`completion/complete` has `argument` with the strings `name` and `value`."),
+    (
+        "COMPL-003",
+        "`completion/complete` may have `context.arguments`, a map of strings with already resolved arguments, which the server makes available to the completer.",
+    ),
     ("COMPL-008", "The result has `completion.values`, an array of at most 100 strings."),
     ("COMPL-011", "Without the capability `completion/complete` is answered with -32601."),
     ("COMPL-012", "An unknown prompt name or a missing required argument is answered with -32602."),
@@ -253,6 +257,10 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "LIFE-015",
         "When the version in the `initialize` result is not supported by the client, it does not send `notifications/initialized`, ends the connection and reports the mismatch (the schema says MUST, the lifecycle page SHOULD).",
     ),
+    (
+        "LIFE-017",
+        "Protocol version identifiers are strings of the form YYYY-MM-DD and are compared for equality as strings.",
+    ),
     ("LIFE-020", "Both sides keep to the semantics of the negotiated protocol version after initialization."),
     (
         "LIFE-021",
@@ -265,6 +273,10 @@ pub(super) const RULES: &[(&str, &str)] = &[
     (
         "LIFE-023",
         "Every server feature which the server implements (tools, prompts, resources, logging, and completions from 2025-03-26) is announced in its capabilities.",
+    ),
+    (
+        "LIFE-024",
+        "Support for a capability is expressed by the presence of its object (also `{}`), and absence of the key means that it is not supported.",
     ),
     ("LIFE-025", "Unknown keys in a capabilities object are tolerated, because the set of capabilities is open."),
     (
@@ -310,6 +322,7 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "PAGE-001",
         "`resources/list`, `resources/templates/list`, `prompts/list` and `tools/list` accept an optional string `cursor` and may return a string `nextCursor`.",
     ),
+    ("PAGE-003", "With a cursor the server returns the results which follow the position of that cursor."),
     ("PAGE-007", "Cursors are opaque: they are returned unchanged and are neither parsed nor modified."),
     ("PAGE-009", "An invalid cursor is answered with -32602."),
     ("PAGE-010", "Cursors are stable, so that paging through an unchanged list returns every item exactly once."),

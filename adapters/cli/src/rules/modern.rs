@@ -88,7 +88,12 @@ pub(super) const RULES: &[(&str, &str)] = &[
         "`notifications/cancelled` is not sent by a server for anything but ending a `subscriptions/listen` stream.",
     ),
     ("M-CANC-013", "A cancellation that is malformed or names an unknown or finished request is ignored silently."),
+    (
+        "M-COMPL-002",
+        "`completion/complete` has `params.ref` and `params.argument` with string `name` and string `value`.",
+    ),
     ("M-COMPL-003", "`ref` is `{type: \"ref/prompt\", name}` or `{type: \"ref/resource\", uri}`."),
+    ("M-COMPL-004", "`context.arguments`, when present, maps names to strings."),
     ("M-COMPL-005", "CompleteResult has `completion.values`, an array of at most 100 strings."),
     ("M-COMPL-008", "`completion/complete` without the capability is answered with -32601."),
     (
@@ -289,6 +294,7 @@ pub(super) const RULES: &[(&str, &str)] = &[
     ("M-PAGE-003", "Cursors are opaque: not parsed, not modified, sent back as received."),
     ("M-PAGE-004", "An empty-string `nextCursor` is not taken as the end of the list."),
     ("M-PAGE-008", "An invalid cursor is answered with -32602."),
+    ("M-PAGE-010", "With a cursor the server returns the results which follow the position of that cursor."),
     ("M-PROG-002", "A progress token is a string or integer."),
     ("M-PROG-003", "A progress token is unique among the client's active requests."),
     (

@@ -141,7 +141,7 @@ mod tests {
         }
     }
 
-    // req: PAGE-003 PAGE-010
+    // req: PAGE-003 PAGE-010 M-PAGE-010
     #[test]
     fn pages_of_any_size_contain_each_item_once() {
         let names = ["e", "a", "d", "b", "c"];

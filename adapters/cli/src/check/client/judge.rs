@@ -119,11 +119,25 @@ impl Stage {
             Some("ref/resource") => reference["uri"].is_string(),
             _ => false,
         };
+        let [of_reference, of_argument, of_context] = match self.script.is_modern {
+            false => ["COMPL-001", "COMPL-002", "COMPL-003"],
+            true => ["M-COMPL-003", "M-COMPL-002", "M-COMPL-004"],
+        };
         if !has_reference {
-            self.notice("COMPL-001", "`ref` does not have its shape", text);
+            self.notice(of_reference, "`ref` does not have its shape", text);
         }
         if !argument["name"].is_string() || !argument["value"].is_string() {
-            self.notice("COMPL-002", "`argument` does not have its shape", text);
+            self.notice(of_argument, "`argument` does not have its shape", text);
+        }
+        let Some(context) = params.get("context") else { return };
+        // Earlier revisions have no such member.
+        if !self.script.is_modern && self.session.version.as_deref() < Some("2025-06-18") {
+            return;
+        }
+        self.see("completion context");
+        let is_map = |it: &Value| it.as_object().is_some_and(|map| map.values().all(Value::is_string));
+        if !context.is_object() || !context.get("arguments").is_none_or(is_map) {
+            self.notice(of_context, "`context` does not have its shape", text);
         }
     }
 
@@ -189,6 +203,9 @@ impl Stage {
         let params = value["params"].as_object();
         if message.method() == "server/discover" && params.is_some_and(|params| params.len() != 1) {
             self.notice("M-DISC-002", "server/discover has params", text);
+        }
+        if message.method() == "completion/complete" {
+            self.judge_completion(&value["params"], text);
         }
         if message.method() == "subscriptions/listen" {
             self.judge_filter(&value["params"]["notifications"], text);

@@ -4,7 +4,7 @@ use super::{
     definition::{Check, legacy, modern},
     stage::Stage,
 };
-use crate::check::outcome::{Breaks, Verdict, failed};
+use crate::check::outcome::{Outcome, Verdict};
 
 const CANCELLED: &str = "notifications/cancelled";
 const PROGRESS: &str = "notifications/progress";
@@ -38,6 +38,10 @@ pub(super) const CHECKS: &[Check] = &[
     legacy("resource-params", "resources/read has a URI", &["RES-007"], passive).needs("resources/read"),
     legacy("completion-params", "completion/complete has its params", &["COMPL-001", "COMPL-002"], passive)
         .needs("completion/complete"),
+    legacy("completion-context", "The context of completion/complete has texts", &["COMPL-003"], passive)
+        .since("2025-06-18")
+        .should()
+        .needs("completion context"),
     legacy("http-accept", "POST accepts JSON and event streams", &["HTTP-009"], passive).http().since("2025-03-26"),
     // Before 2025-06-18, a body may be a batch.
     legacy("http-body", "A body is one message", &["HTTP-010", "HTTP-011"], passive).http().since("2025-03-26"),
@@ -89,6 +93,13 @@ pub(super) const CHECKS: &[Check] = &[
     modern("modern-tool-params", "tools/call has a name and arguments", &["M-TOOL-011"], passive).needs("tools/call"),
     modern("modern-prompt-params", "prompts/get has a name and texts", &["M-PROMPT-008"], passive).needs("prompts/get"),
     modern("modern-resource-params", "resources/read has a URI", &["M-RES-010"], passive).needs("resources/read"),
+    modern(
+        "modern-completion-params",
+        "completion/complete has its params",
+        &["M-COMPL-002", "M-COMPL-003", "M-COMPL-004"],
+        passive,
+    )
+    .needs("completion/complete"),
     modern("listen-filter", "subscriptions/listen has a filter", &["M-SUBS-001", "M-SUBS-002"], passive)
         .needs("subscriptions/listen"),
     modern("modern-http-accept", "POST accepts JSON and event streams", &["M-HTTP-008"], passive).http(),
@@ -105,13 +116,10 @@ pub(super) const CHECKS: &[Check] = &[
     modern("modern-http-no-resumption", "No header Last-Event-ID", &["M-HTTP-024"], passive).http(),
 ];
 
+/// Fails if a message has broken rules of the check that runs.
 fn passive(stage: &mut Stage) -> Verdict {
-    let rules = stage.rules;
-    let noticed = |rule: &str| stage.observed.noticed(rule);
-    // A message that breaks several rules is the text of each.
-    let mut groups = rules.chunk_by(|one, next| noticed(one) == noticed(next));
-    match groups.find_map(|broken| Some((broken, noticed(broken[0])?))) {
-        Some((broken, text)) => failed(format!("the client sent: {text}")).breaks(broken),
+    match stage.observed.broken(stage.rules) {
+        Some((broken, bytes)) => Err(Outcome::Failed { why: format!("the client sent: {bytes}"), broken }),
         None => Ok(()),
     }
 }

@@ -5,7 +5,7 @@ use serde_json::{Value, json};
 use crate::check::{
     completion,
     definition::{Check, legacy},
-    outcome::{Breaks, Outcome, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{NEWEST, Probe},
     shapes,
 };
@@ -32,7 +32,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy("call-without-name", "A call without a name is answered with -32602", &["BASE-025"], call_without_name)
         .needs("tools")
         .should(),
-    legacy("list-cursor", "Cursors are texts, and lists end", &["PAGE-001"], list_cursor),
+    legacy("list-cursor", "Cursors are texts, and lists end", &["PAGE-001", "PAGE-003"], list_cursor),
     legacy("list-stable", "Paging returns every item once", &["PAGE-010"], list_stable).should(),
     legacy("list-invalid-cursor", "An invalid cursor is answered with -32602", &["PAGE-009"], invalid_cursor).should(),
     legacy(
@@ -92,16 +92,8 @@ pub(in crate::check) const CHECKS: &[Check] = &[
 ];
 
 fn tools(probe: &mut Probe) -> Verdict {
-    let tools = whole_list(probe, "tools/list", "tools").breaks(&["TOOL-002"])?;
+    let tools = probe.list_with_items("tools/list", "tools", &["TOOL-002"])?;
     tools.iter().try_for_each(|tool| shapes::tool(tool, &["TOOL-003"], &["TOOL-004"]))
-}
-
-/// Returns a list. If its first page is none, the check fails.
-fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
-    probe.list(method, member).map_err(|outcome| match outcome {
-        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed { why, broken: &[] },
-        other => other,
-    })
 }
 
 fn tool_names_unique(probe: &mut Probe) -> Verdict {
@@ -161,8 +153,9 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
     for (method, member) in lists {
         let reply = probe.call(method, Value::Null)?;
         let next = reply.result()?.get("nextCursor").cloned();
-        ensure(next.is_none_or(|next| next.is_string()), || format!("`nextCursor` of {method} is not a string"))?;
-        probe.list(method, member)?;
+        ensure(next.is_none_or(|next| next.is_string()), || format!("`nextCursor` of {method} is not a string"))
+            .breaks(&["PAGE-001"])?;
+        probe.list_with_end(method, member, &["PAGE-003"])?;
     }
     Ok(())
 }
@@ -187,7 +180,7 @@ fn invalid_cursor(probe: &mut Probe) -> Verdict {
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {
-    let prompts = whole_list(probe, "prompts/list", "prompts").breaks(&["PROMPT-002"])?;
+    let prompts = probe.list_with_items("prompts/list", "prompts", &["PROMPT-002"])?;
     prompts.iter().try_for_each(|prompt| {
         shapes::texts(prompt, "a prompt", &["name"]).breaks(&["PROMPT-003"])?;
         let Some(arguments) = prompt.get("arguments") else { return Ok(()) };
@@ -241,7 +234,7 @@ fn prompt_without_argument(probe: &mut Probe) -> Verdict {
 }
 
 fn resources(probe: &mut Probe) -> Verdict {
-    let resources = whole_list(probe, "resources/list", "resources").breaks(&["RES-002"])?;
+    let resources = probe.list_with_items("resources/list", "resources", &["RES-002"])?;
     resources.iter().try_for_each(|resource| {
         shapes::texts(resource, "a resource", &["uri", "name"]).breaks(&["RES-003"])?;
         let uri = shapes::name_of(resource, "uri");
@@ -250,7 +243,7 @@ fn resources(probe: &mut Probe) -> Verdict {
 }
 
 fn templates(probe: &mut Probe) -> Verdict {
-    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates").breaks(&["RES-011"])?;
+    let templates = probe.list_with_items("resources/templates/list", "resourceTemplates", &["RES-011"])?;
     let each = templates.iter().try_for_each(|it| shapes::texts(it, "a template", &["uriTemplate", "name"]));
     each.breaks(&["RES-012"])
 }

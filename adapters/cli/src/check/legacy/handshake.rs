@@ -6,14 +6,14 @@ use crate::check::{
     definition::{Check, legacy},
     outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
     probe::{LEGACY, Mode, NEWEST, Probe, Wire, initialize_params},
-    shapes,
+    shapes::{self, CapabilityRules},
 };
 
 pub(in crate::check) const CHECKS: &[Check] = &[
     legacy(
         "initialize-result",
         "The result of initialize has protocolVersion, capabilities and serverInfo",
-        &["LIFE-003", "LIFE-004"],
+        &["LIFE-003", "LIFE-004", "LIFE-017"],
         initialize_result,
     )
     .alone(),
@@ -28,7 +28,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy(
         "capabilities",
         "Capabilities are objects, their switches booleans",
-        &["LIFE-026", "LIFE-029"],
+        &["LIFE-024", "LIFE-026", "LIFE-029"],
         capabilities,
     )
     .alone(),
@@ -67,16 +67,21 @@ fn initialize_result(probe: &mut Probe) -> Verdict {
     let server = result.get("serverInfo").unwrap_or(&Value::Null);
     let has_members = ensure(version.is_string(), || "`protocolVersion` is not a string".into())
         .and_then(|()| {
-            let is_known = LEGACY.iter().any(|known| version == known);
-            ensure(is_known, || format!("{version} is no revision with sessions"))
-        })
-        .and_then(|()| {
             let is_object = result.get("capabilities").is_some_and(Value::is_object);
             ensure(is_object, || "`capabilities` is not an object".into())
         })
         .and_then(|()| ensure(server.is_object(), || "`serverInfo` is not an object".into()));
     has_members.breaks(&["LIFE-004"])?;
+    // It may be one that this program does not know.
+    let is_date = version.as_str().is_some_and(is_date);
+    ensure(is_date, || format!("the version {version} is no date")).breaks(&["LIFE-017"])?;
     shapes::texts(server, "serverInfo", &["name", "version"]).breaks(&["LIFE-003"])
+}
+
+/// Returns whether a text has the form YYYY-MM-DD.
+fn is_date(text: &str) -> bool {
+    let has_form = |(at, byte): (usize, u8)| if at == 4 || at == 7 { byte == b'-' } else { byte.is_ascii_digit() };
+    text.len() == 10 && text.bytes().enumerate().all(has_form)
 }
 
 /// Opens a connection and offers a version. Returns the one of the result.
@@ -129,7 +134,14 @@ fn capabilities(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     let reply = probe.initialize(NEWEST)?;
     let declared = reply.result()?.get("capabilities").cloned().unwrap_or_default();
-    shapes::capabilities(&declared, &["LIFE-026"], &["LIFE-029"])
+    let rules = CapabilityRules {
+        objects: &["LIFE-024"],
+        switches: &["LIFE-029"],
+        // Extensions came with the revision without sessions.
+        map_names: &["experimental"],
+        maps: &["LIFE-026"],
+    };
+    shapes::capabilities(&declared, &rules)
 }
 
 fn unknown_capabilities(probe: &mut Probe) -> Verdict {

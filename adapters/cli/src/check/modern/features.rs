@@ -38,8 +38,8 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("modern-list-hints", "Lists have caching hints", &["M-CACHE-001", "M-CACHE-002", "M-CACHE-003"], list_hints),
     modern(
         "modern-list-cursor",
-        "Cursors are texts, and all pages have one scope",
-        &["M-PAGE-001", "M-CACHE-025"],
+        "Cursors are texts, lists end, and all pages have one scope",
+        &["M-PAGE-001", "M-PAGE-010", "M-CACHE-025"],
         list_cursor,
     ),
     modern("modern-invalid-cursor", "An invalid cursor is answered with -32602", &["M-PAGE-008"], invalid_cursor)
@@ -89,17 +89,9 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .should(),
 ];
 
-/// Returns a list. If its first page is none, the check fails.
-fn whole_list(probe: &mut Probe, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
-    probe.list(method, member).map_err(|outcome| match outcome {
-        Outcome::NotReachable(why) if !probe.has_no_credentials => Outcome::Failed { why, broken: &[] },
-        other => other,
-    })
-}
-
 fn tools(probe: &mut Probe) -> Verdict {
     const MEMBERS: Rules = &["M-TOOL-007"];
-    let tools = whole_list(probe, "tools/list", "tools").breaks(&["M-TOOL-006"])?;
+    let tools = probe.list_with_items("tools/list", "tools", &["M-TOOL-006"])?;
     tools.iter().try_for_each(|tool| shapes::tool(tool, MEMBERS, MEMBERS))
 }
 
@@ -216,7 +208,7 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
         ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))
             .breaks(&["M-CACHE-025"])?;
-        probe.list(method, member).breaks(&["M-PAGE-001"])?;
+        probe.list_with_end(method, member, &["M-PAGE-010"])?;
         return Ok(());
     }
     not_applicable("no list has a second page")
@@ -228,7 +220,7 @@ fn invalid_cursor(probe: &mut Probe) -> Verdict {
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {
-    let prompts = whole_list(probe, "prompts/list", "prompts").breaks(&["M-PROMPT-005"])?;
+    let prompts = probe.list_with_items("prompts/list", "prompts", &["M-PROMPT-005"])?;
     prompts.iter().try_for_each(|prompt| {
         shapes::texts(prompt, "a prompt", &["name"]).breaks(&["M-PROMPT-006"])?;
         let arguments = prompt["arguments"].as_array().cloned().unwrap_or_default();
@@ -277,7 +269,7 @@ fn prompt_argument(probe: &mut Probe) -> Verdict {
 }
 
 fn resources(probe: &mut Probe) -> Verdict {
-    let resources = whole_list(probe, "resources/list", "resources").breaks(&["M-RES-006"])?;
+    let resources = probe.list_with_items("resources/list", "resources", &["M-RES-006"])?;
     let each = resources.iter().try_for_each(|resource| {
         shapes::texts(resource, "a resource", &["uri", "name"])?;
         let uri = shapes::name_of(resource, "uri");
@@ -287,7 +279,7 @@ fn resources(probe: &mut Probe) -> Verdict {
 }
 
 fn templates(probe: &mut Probe) -> Verdict {
-    let templates = whole_list(probe, "resources/templates/list", "resourceTemplates").breaks(&["M-RES-007"])?;
+    let templates = probe.list_with_items("resources/templates/list", "resourceTemplates", &["M-RES-007"])?;
     let each = templates.iter().try_for_each(|it| shapes::texts(it, "a template", &["uriTemplate", "name"]));
     each.breaks(&["M-RES-009"])
 }

@@ -6,7 +6,7 @@ use crate::check::{
     definition::{Check, modern},
     outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable},
     probe::{MODERN, Mode, NEWEST, Probe, Reply, Wire, brief, initialize_params, modern_meta},
-    shapes,
+    shapes::{self, CapabilityRules},
 };
 
 const VERSION: &str = "io.modelcontextprotocol/protocolVersion";
@@ -26,7 +26,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern(
         "modern-capabilities",
         "Capabilities are objects, their switches booleans",
-        &["M-META-031", "M-META-032"],
+        &["M-DISC-004", "M-META-031", "M-META-032"],
         capabilities,
     ),
     modern("server-info", "serverInfo has name and version", &["M-META-017"], server_info),
@@ -135,7 +135,13 @@ pub(in crate::check) fn hints(result: &Value, times: Rules, scopes: Rules) -> Ve
 
 fn capabilities(probe: &mut Probe) -> Verdict {
     let reply = probe.call("server/discover", Value::Null)?;
-    shapes::capabilities(&reply.message["result"]["capabilities"], &["M-META-031"], &["M-META-032"])
+    let rules = CapabilityRules {
+        objects: &["M-DISC-004"],
+        switches: &["M-META-032"],
+        map_names: &["experimental", "extensions"],
+        maps: &["M-META-031"],
+    };
+    shapes::capabilities(&reply.message["result"]["capabilities"], &rules)
 }
 
 fn server_info(probe: &mut Probe) -> Verdict {

@@ -1,20 +1,22 @@
 //! The tools of checks: a connection that they control, and the known facts of the server.
 
+mod list;
 mod observed;
 mod send;
 
 use std::{
-    collections::{BTreeMap, HashMap, HashSet},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
+use list::ReadList;
 pub(super) use observed::{Entry, Observed, shorten};
 pub(super) use send::{Provoked, Reply, brief};
 use serde_json::{Value, json};
 
 use super::{
     era::Era,
-    outcome::{Outcome, Verdict, failed, not_applicable, not_reachable},
+    outcome::{Outcome, Rules, Verdict, not_applicable, not_reachable},
     wire::{Program, Request, Site, is_own},
 };
 
@@ -26,12 +28,6 @@ pub(super) const MODERN: &str = "2026-07-28";
 
 /// The revisions with sessions, from the oldest to the newest.
 pub(super) const LEGACY: [&str; 4] = ["2024-11-05", "2025-03-26", "2025-06-18", NEWEST];
-
-/// The most pages of a list that are read.
-const MAX_PAGES: usize = 1000;
-
-/// The most bytes of a list.
-const MAX_LIST: usize = 32 << 20;
 
 /// How long the deletion of a session is waited for.
 const DELETE: Duration = Duration::from_secs(2);
@@ -78,9 +74,6 @@ pub(super) struct HostileLimits {
     pub(super) messages: usize,
 }
 
-/// A list or why there is none, and the bytes that brought it.
-type ReadList = (Result<Vec<Value>, Outcome>, Vec<Entry>);
-
 /// The connection of a check.
 pub(super) struct Probe {
     pub(super) wire: Wire,
@@ -101,7 +94,7 @@ pub(super) struct Probe {
     observed: Observed,
     /// Requests of this connection by their ids, and whether they have a response.
     sent: HashMap<String, bool>,
-    /// Lists that were read, with their bytes, and lists that have failed.
+    /// Lists that were read, also those without an end.
     lists: BTreeMap<(Era, &'static str), ReadList>,
     /// Responses to requests of the server that are to be sent, and how many the check has had.
     replies: Vec<Value>,
@@ -224,6 +217,11 @@ impl Probe {
     /// Returns the bytes that show a broken rule which was noticed in passing.
     pub(super) fn noticed(&self) -> Option<&str> {
         self.observed.noticed(self.check)
+    }
+
+    /// Returns the broken ones of some rules, and the bytes that show them.
+    pub(super) fn broken(&self, rules: Rules) -> Option<(Vec<&'static str>, String)> {
+        self.observed.broken(rules)
     }
 
     /// Opens the connection that checks of an era share, unless it is there.
@@ -397,45 +395,6 @@ impl Probe {
             }
         }
         request
-    }
-
-    /// Reads all pages of a list, once in an era. A list that breaks a rule is not read again, either.
-    pub(super) fn list(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
-        if let Some((list, entries)) = self.lists.get(&(self.era, method)) {
-            self.observed.add_again(entries);
-            return list.clone();
-        }
-        let from = self.observed.len();
-        let list = self.read_list(method, member);
-        if matches!(list, Ok(_) | Err(Outcome::Failed { .. })) {
-            self.lists.insert((self.era, method), (list.clone(), self.observed.since(from)));
-        }
-        list
-    }
-
-    fn read_list(&mut self, method: &str, member: &str) -> Result<Vec<Value>, Outcome> {
-        let (mut all, mut bytes) = (Vec::new(), 0);
-        let (mut cursor, mut cursors) = (None::<String>, HashSet::new());
-        for _ in 0..MAX_PAGES {
-            let params = cursor.take().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
-            let mut reply = self.call(method, params)?;
-            reply.result()?;
-            bytes += reply.message.to_string().len();
-            if bytes > MAX_LIST {
-                return failed(format!("{method} has more than {MAX_LIST} bytes"));
-            }
-            let result = &mut reply.message["result"];
-            let Value::Array(items) = result[member].take() else {
-                return not_reachable(format!("the result of {method} has no array `{member}`"));
-            };
-            all.extend(items);
-            let Some(next) = result["nextCursor"].as_str() else { return Ok(all) };
-            if !cursors.insert(next.to_owned()) {
-                return failed(format!("{method} returns a cursor again, so that it has no end"));
-            }
-            cursor = Some(next.to_owned());
-        }
-        failed(format!("{method} has more than {MAX_PAGES} pages"))
     }
 }
 

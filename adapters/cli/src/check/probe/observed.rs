@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, HashSet};
 
 use serde_json::Value;
 
-use crate::check::{era::Era, secrets::Secrets};
+use crate::check::{era::Era, outcome::Rules, secrets::Secrets};
 
 /// The most entries of a check that are kept, and the most characters of each.
 const ENTRIES: usize = 40;
@@ -21,7 +21,7 @@ pub(in crate::check) struct Entry {
 pub(in crate::check) struct Observed {
     entries: Vec<Entry>,
     left_out: usize,
-    /// The first message that shows each broken rule, by the id of the check.
+    /// The first message that shows each broken rule, by the id of the check or of the rule.
     noticed: BTreeMap<&'static str, String>,
     /// The ids of events of the session.
     event_ids: HashSet<String>,
@@ -87,6 +87,18 @@ impl Observed {
         self.noticed.get(check).map(String::as_str)
     }
 
+    /// Returns the broken ones of some rules, and the messages that show them, if there are any.
+    pub(in crate::check) fn broken(&self, rules: Rules) -> Option<(Vec<&'static str>, String)> {
+        let broken: Vec<_> = rules.iter().copied().filter(|rule| self.noticed.contains_key(rule)).collect();
+        let mut texts: Vec<&str> = Vec::new();
+        for text in broken.iter().filter_map(|rule| self.noticed(rule)) {
+            if !texts.contains(&text) {
+                texts.push(text);
+            }
+        }
+        (!broken.is_empty()).then(|| (broken, texts.join(", and: ")))
+    }
+
     /// Judges the shape of a message of the server. Returns whether it is a message.
     pub(super) fn judge(&mut self, message: &Value, era: Era, text: &str) -> bool {
         let legacy = era == Era::Legacy;
@@ -119,8 +131,10 @@ impl Observed {
                 if !code || !error.get("message").is_some_and(Value::is_string) {
                     self.notice(name("error-object", "modern-error-object"), text);
                 }
-                if !legacy && is_reserved(error["code"].as_i64().unwrap_or_default()) {
-                    self.notice("modern-error-codes", text);
+                if !legacy {
+                    for rule in reserved(error["code"].as_i64().unwrap_or_default()) {
+                        self.notice(rule, text);
+                    }
                 }
             }
             _ => self.notice(name("result-or-error", "modern-result-object"), text),
@@ -129,9 +143,15 @@ impl Observed {
     }
 }
 
-/// Returns whether 2026-07-28 forbids an error code.
-fn is_reserved(code: i64) -> bool {
-    matches!(code, -32002 | -32042) || (-32099..=-32020).contains(&code) && !matches!(code, -32022..=-32020)
+/// Returns the rules of 2026-07-28 that forbid an error code.
+fn reserved(code: i64) -> Rules {
+    match code {
+        -32002 => &["M-BASE-036"],
+        -32042 => &["M-BASE-034", "M-BASE-037"],
+        -32022..=-32020 => &[],
+        -32099..=-32020 => &["M-BASE-034"],
+        _ => &[],
+    }
 }
 
 /// Cuts a long text.
@@ -173,6 +193,38 @@ mod tests {
         }
         observed.add(false, "canary-of-a-server");
         assert_eq!(observed.entries[0].text, "***");
+    }
+
+    #[test]
+    fn codes_of_long_messages_break_their_rules() {
+        let all: Rules = &["M-BASE-034", "M-BASE-036", "M-BASE-037"];
+        let rows: [(i64, Rules); 6] = [
+            (-32602, &[]),
+            (-32020, &[]),
+            (-32002, &["M-BASE-036"]),
+            (-32042, &["M-BASE-034", "M-BASE-037"]),
+            (-32023, &["M-BASE-034"]),
+            (-32099, &["M-BASE-034"]),
+        ];
+        for (code, rules) in rows {
+            let error = serde_json::json!({"data": "a".repeat(2 * CHARACTERS), "code": code, "message": "no"});
+            let message = serde_json::json!({"jsonrpc": "2.0", "id": 1, "error": error});
+            let mut observed = Observed::default();
+            assert!(observed.judge(&message, Era::Modern, &message.to_string()));
+            assert_eq!(observed.broken(all).map(|(broken, _)| broken).unwrap_or_default(), rules, "{code}");
+        }
+    }
+
+    #[test]
+    fn each_broken_rule_is_named_and_each_message_shown_once() {
+        let mut observed = Observed::default();
+        for (rule, text) in [("BASE-006", "one"), ("BASE-004", "two"), ("BASE-003", "two"), ("BASE-004", "three")] {
+            observed.notice(rule, text);
+        }
+        let rules: Rules = &["BASE-003", "BASE-004", "BASE-005", "BASE-006"];
+        let broken = vec!["BASE-003", "BASE-004", "BASE-006"];
+        assert_eq!(observed.broken(rules), Some((broken, "two, and: one".to_owned())));
+        assert_eq!(observed.broken(&["BASE-005"]), None);
     }
 
     #[test]

@@ -117,8 +117,39 @@ fn lists_without_an_end_are_read_once() {
         }
     });
     let findings = judge(Place::Stdio, Profile::LegacyOnly, spoil);
+    // It is no fault of tools, names or schemas.
+    assert_eq!(found(&findings), ["list-cursor"].into());
     let finding = findings.iter().find(|it| it.check.id == "list-cursor").expect("it was run");
+    assert_eq!(finding.rules(), ["PAGE-003"]);
     assert_eq!(finding.why(), "tools/list returns a cursor again, so that it has no end");
     assert!(!finding.entries.is_empty());
     assert!(LISTS.get() < 20, "{}", LISTS.get());
+}
+
+#[test]
+fn lists_that_are_too_long_break_no_rule() {
+    let spoils: [fn(&Value, &mut Vec<Value>); 2] = [
+        // More pages than are read.
+        |request, messages| {
+            let page: Option<usize> = request["params"]["cursor"].as_str().and_then(|it| it.parse().ok());
+            let is_first = messages.first().is_some_and(|message| message.get("result").is_some());
+            if request["method"] == "tools/list" && (page.is_some() || is_first) {
+                let result = json!({"tools": [], "nextCursor": (page.unwrap_or(0) + 1).to_string()});
+                *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+            }
+        },
+        // A page without tools that leads to itself: its cursor is the position after what was returned.
+        |request, messages| {
+            if request["method"] == "tools/list" && request["params"]["cursor"] == "next" {
+                let result = json!({"tools": [], "nextCursor": "next"});
+                *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+            }
+        },
+    ];
+    for (spoil, why) in spoils.into_iter().zip(["1000 pages", "a cursor again"]) {
+        let findings = judge(Place::Stdio, Profile::LegacyOnly, Spoil::Messages(spoil));
+        assert_eq!(found(&findings), [].into(), "{why}");
+        let finding = findings.iter().find(|it| it.check.id == "tools-list").expect("it was run");
+        assert!(finding.word() == "not reachable" && finding.why().contains(why), "{finding:?}");
+    }
 }

@@ -19,6 +19,7 @@ use super::{
     probe::{HostileLimits, Probe, Wire},
     run::{Finding, Selection, reach, run},
 };
+use crate::rules::text;
 
 /// How long a response may take. Silence of a server in memory takes no time.
 const TIMEOUT: Duration = Duration::from_secs(10);
@@ -106,6 +107,7 @@ fn levels_are_those_of_the_tables() {
         assert!(ids.insert(check.id), "{} is there twice", check.id);
         for rule in check.rules {
             let row = tables.lines().find(|row| row.starts_with(&format!("{rule},"))).expect(rule);
+            assert!(!text(rule).is_empty(), "{rule} has no text");
             let is_modern = rule.starts_with("M-");
             assert_eq!(is_modern, check.era == Era::Modern, "{}: {rule}", check.id);
             let level = row.split(',').nth(3).expect("a level");

@@ -189,7 +189,10 @@ impl Client {
             "resources/read" => json!({"uri": "check://notes"}),
             "prompts/get" => json!({"name": "greet", "arguments": {"name": "Ada"}}),
             "completion/complete" => {
-                json!({"ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "A"}})
+                json!({
+                    "ref": {"type": "ref/prompt", "name": "greet"}, "argument": {"name": "name", "value": "A"},
+                    "context": {"arguments": {"title": "Lady"}},
+                })
             }
             _ => json!({}),
         }

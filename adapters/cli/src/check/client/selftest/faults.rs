@@ -112,6 +112,12 @@ fn fraction_as_id(message: &mut Value) {
     }
 }
 
+fn number_in_context(message: &mut Value) {
+    if is_last(message) {
+        message["params"]["context"]["arguments"]["title"] = json!(1);
+    }
+}
+
 fn batch_of_one(message: &mut Value) {
     if is_last(message) {
         *message = json!([message.clone()]);
@@ -305,6 +311,7 @@ const LEGACY: &[Fault] = &[
         }
     })
     .breaks(&["COMPL-002"]),
+    out("completion-context", Stdio, Sessions, number_in_context),
     web("http-accept", Sessions, stay_json),
     web("http-body", Sessions, |message, request| {
         if is_last(message) {
@@ -443,6 +450,14 @@ const MODERN: &[Fault] = &[
     out("modern-tool-params", Stdio, Full, no_tool_name),
     out("modern-prompt-params", Stdio, Full, number_for_prompt),
     out("modern-resource-params", Stdio, Full, no_uri),
+    out("modern-completion-params", Stdio, Full, number_in_context).breaks(&["M-COMPL-004"]),
+    out("modern-completion-params", Stdio, Full, |message| {
+        if is_last(message) {
+            message["params"]["ref"] = json!({"type": "ref/resource"});
+            remove(&mut message["params"]["argument"], "name");
+        }
+    })
+    .breaks(&["M-COMPL-002", "M-COMPL-003"]),
     out("listen-filter", Http, Full, |message| {
         if message["method"] == "subscriptions/listen" {
             message["params"]["notifications"] = json!({"toolsListChanged": "yes"});

@@ -18,10 +18,13 @@ use super::{
     run::{reach, run},
     stage::Stage,
 };
-use crate::check::{
-    definition::{Level, On},
-    era::Era,
-    run::Finding,
+use crate::{
+    check::{
+        definition::{Level, On},
+        era::Era,
+        run::Finding,
+    },
+    rules::text,
 };
 
 /// How long an answer may take. Silence of a client in memory takes no time.
@@ -111,6 +114,7 @@ fn levels_are_those_of_the_tables() {
         assert!(ids.insert(row.id), "{} is there twice", row.id);
         for rule in row.rules {
             let line = tables.lines().find(|line| line.starts_with(&format!("{rule},"))).expect(rule);
+            assert!(!text(rule).is_empty(), "{rule} has no text");
             assert_eq!(rule.starts_with("M-"), row.era == Era::Modern, "{}: {rule}", row.id);
             let fields: Vec<_> = line.split(',').collect();
             assert!(!matches!(fields[2], "server" | "host"), "{}: {line}", row.id);

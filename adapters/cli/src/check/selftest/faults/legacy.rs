@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fault, add, code, error, nameless, notification, old, remove, result, set};
+use super::{Fault, add, code, error, nameless, notification, old, put, remove, result, set};
 use crate::check::selftest::{
     server::Profile::{LegacyOnly, Small},
     wires::Spoil,
@@ -139,7 +139,7 @@ pub(super) const FAULTS: &[Fault] = &[
             set(m, "/result/protocolVersion", json!("1.0"));
         }
     })
-    .breaks(&["LIFE-004"]),
+    .breaks(&["LIFE-017"]),
     Fault::messages("initialize-version", |q, m| {
         if offers(q, "2025-11-25") {
             set(m, "/result/protocolVersion", json!("2025-06-18"));
@@ -166,7 +166,19 @@ pub(super) const FAULTS: &[Fault] = &[
             set(m, "/result/capabilities/logging", json!(true));
         }
     })
+    .breaks(&["LIFE-024"]),
+    Fault::messages("capabilities", |q, m| {
+        if old(q, "initialize") {
+            set(m, "/result/capabilities/tools/listChanged", json!("yes"));
+        }
+    })
     .breaks(&["LIFE-029"]),
+    Fault::messages("capabilities", |q, m| {
+        if old(q, "initialize") {
+            put(m, "/result/capabilities", "experimental", json!({"a": true}));
+        }
+    })
+    .breaks(&["LIFE-026"]),
     Fault::messages("unknown-capabilities", |q, m| {
         if q["params"]["capabilities"]["mcpCheckUnknown"].is_object() {
             error(q, m, -32602);
@@ -239,7 +251,14 @@ pub(super) const FAULTS: &[Fault] = &[
         if old(q, "tools/list") {
             set(m, "/result/nextCursor", json!(5));
         }
-    }),
+    })
+    .breaks(&["PAGE-001"]),
+    Fault::messages("list-cursor", |q, m| {
+        if old(q, "tools/list") && q["params"]["cursor"] == "next" {
+            put(m, "/result", "nextCursor", json!("next"));
+        }
+    })
+    .breaks(&["PAGE-003"]),
     Fault::messages("list-stable", |q, m| {
         if old(q, "tools/list") && q["params"]["cursor"] == "next" {
             set(m, "/result/tools/0/name", json!("a"));
@@ -269,6 +288,18 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .breaks(&["PROMPT-008"]),
+    Fault::messages("prompt-messages", |q, m| {
+        if old(q, "prompts/get") {
+            remove(m, "/result/messages/0", "role");
+        }
+    })
+    .breaks(&["PROMPT-008"]),
+    Fault::messages("prompt-messages", |q, m| {
+        if old(q, "prompts/get") {
+            set(m, "/result/messages/0/role", json!("system"));
+        }
+    })
+    .breaks(&["CONT-016"]),
     Fault::messages("prompt-unknown", |q, m| {
         if old(q, "prompts/get") && q["params"]["name"] == UNKNOWN {
             code(m, -32603);

@@ -101,6 +101,13 @@ fn set(messages: &mut [Value], pointer: &str, value: Value) {
     }
 }
 
+/// Sets a member of an object of the first message, whether it is there or not.
+fn put(messages: &mut [Value], pointer: &str, member: &str, value: Value) {
+    if let Some(object) = messages.first_mut().and_then(|message| message.pointer_mut(pointer)) {
+        object[member] = value;
+    }
+}
+
 /// Removes a member of an object of the first message.
 fn remove(messages: &mut [Value], pointer: &str, member: &str) {
     let object = messages.first_mut().and_then(|message| message.pointer_mut(pointer)).and_then(Value::as_object_mut);

@@ -2,7 +2,7 @@
 
 use serde_json::{Value, json};
 
-use super::{Fault, add, code, error, nameless, new, notification, remove, result, set};
+use super::{Fault, add, code, error, nameless, new, notification, put, remove, result, set};
 use crate::check::selftest::{
     server::Profile::{ModernOnly, Small},
     wires::Spoil,
@@ -73,6 +73,12 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .breaks(&["M-CACHE-025"]),
+    Fault::messages("modern-list-cursor", |q, m| {
+        if new(q, "tools/list") && q["params"]["cursor"] == "next" {
+            put(m, "/result", "nextCursor", json!("next"));
+        }
+    })
+    .breaks(&["M-PAGE-010"]),
     Fault::messages("modern-invalid-cursor", |q, m| {
         if new(q, "tools/list") && q["params"]["cursor"] == UNKNOWN {
             result(q, m, complete(json!({"tools": []})));
@@ -187,7 +193,19 @@ pub(super) const FAULTS: &[Fault] = &[
             set(m, "/result/capabilities/logging", json!(true));
         }
     })
+    .breaks(&["M-DISC-004"]),
+    Fault::messages("modern-capabilities", |q, m| {
+        if new(q, "server/discover") {
+            set(m, "/result/capabilities/resources/subscribe", json!("yes"));
+        }
+    })
     .breaks(&["M-META-032"]),
+    Fault::messages("modern-capabilities", |q, m| {
+        if new(q, "server/discover") {
+            put(m, "/result/capabilities", "extensions", json!({"example.com/a": true}));
+        }
+    })
+    .breaks(&["M-META-031"]),
     Fault::messages("server-info", |q, m| {
         if new(q, "server/discover") {
             set(m, "/result/_meta/io.modelcontextprotocol~1serverInfo/version", json!(5));
