@@ -80,6 +80,8 @@ impl Connection {
         let mut chunk = [0; 4 << 10];
         // Where the body begins, and its length, unless it has chunks.
         let mut head = None;
+        // Where the end of the chunks may begin.
+        let mut unread = 0;
         loop {
             if head.is_none()
                 && let Some(at) = find(&self.bytes, b"\r\n\r\n")
@@ -91,7 +93,11 @@ impl Connection {
             }
             let end = head.and_then(|(body, length)| match length {
                 Some(length) => Some(body + length),
-                None => find(&self.bytes[body - 2..], LAST_CHUNK).map(|at| body - 2 + at + LAST_CHUNK.len()),
+                None => {
+                    let from = unread.max(body - 2);
+                    unread = self.bytes.len().saturating_sub(LAST_CHUNK.len() - 1);
+                    find(&self.bytes[from..], LAST_CHUNK).map(|at| from + at + LAST_CHUNK.len())
+                }
             });
             match (head, end) {
                 (Some((body, _)), Some(end)) if self.bytes.len() >= end => return Ok((body, end)),
