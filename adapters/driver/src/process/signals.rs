@@ -143,6 +143,11 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// # Errors
 /// If the system does not allow it.
 pub fn shutdown_on_signals() -> io::Result<()> {
+    shutdown_with(START_GRACE)
+}
+
+/// Does what [`shutdown_on_signals`] does, and waits for programs that are being started for at most `start_grace`.
+fn shutdown_with(start_grace: Duration) -> io::Result<()> {
     // The status of the first signal.
     let mut ending = None;
     on_end(move |status| {
@@ -150,7 +155,7 @@ pub fn shutdown_on_signals() -> io::Result<()> {
         let status = *ending.get_or_insert(status);
         set_ending();
         let close = move || {
-            Start::wait_all(START_GRACE);
+            Start::wait_all(start_grace);
             let closing = clients();
             closing.iter().for_each(|client| client.begin_close());
             let draining = closing.clone();
@@ -167,7 +172,7 @@ pub fn shutdown_on_signals() -> io::Result<()> {
             process::exit(status);
         };
         if !is_first || spawn("mcp-closing", close).is_err() {
-            Start::wait_all(START_GRACE);
+            Start::wait_all(start_grace);
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         }
@@ -181,6 +186,7 @@ mod tests {
         future::Future,
         pin::pin,
         process::Command,
+        sync::mpsc,
         task::{Context, Waker},
     };
 
@@ -230,25 +236,73 @@ mod tests {
         assert!(clients().iter().any(|other| Arc::ptr_eq(other, &client)) && Start::wait_all(Duration::ZERO));
     }
 
-    /// The process ends once, so this runs in a process of its own.
-    #[test]
-    fn clients_stay_pending_while_the_process_ends() {
+    /// Runs the rest of a test in a process of its own, because a process ends once. Returns `None` there, and what it
+    /// has printed and its status here.
+    fn in_child() -> Option<(String, process::ExitStatus)> {
         const IN_CHILD: &str = "MCP_TEST_PROCESS_ENDS";
         if env::var_os(IN_CHILD).is_some() {
-            let is_pending = || pin!(pending_if_ending()).poll(&mut Context::from_waker(Waker::noop())).is_pending();
-            assert!(!is_ending() && !is_pending());
-            block_if_ending();
-            let is_startable = || pin!(Start::begin_async()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
-            assert!(is_startable());
-            set_ending();
-            assert!(is_ending() && is_pending() && !is_startable());
-            assert!(Start::wait_all(Duration::ZERO), "a start that did not begin is waited for");
-            return;
+            return None;
         }
         let name = thread::current().name().map(str::to_owned).expect("the name of the test");
         let mut child = Command::new(env::current_exe().expect("this program"));
-        let output = child.args(["--exact", &name]).env(IN_CHILD, "1").output().expect("it starts");
-        let text = String::from_utf8_lossy(&output.stdout);
-        assert!(output.status.success() && text.contains("1 passed"), "{text}");
+        let child = child.args(["--exact", &name, "--nocapture"]).env(IN_CHILD, "1");
+        let output = child.output().expect("it starts");
+        Some((String::from_utf8_lossy(&output.stdout).into_owned(), output.status))
+    }
+
+    #[test]
+    fn clients_stay_pending_while_the_process_ends() {
+        if let Some((text, status)) = in_child() {
+            return assert!(status.success() && text.contains("1 passed"), "{text}");
+        }
+        let is_pending = || pin!(pending_if_ending()).poll(&mut Context::from_waker(Waker::noop())).is_pending();
+        assert!(!is_ending() && !is_pending());
+        block_if_ending();
+        let is_startable = || pin!(Start::begin_async()).poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        assert!(is_startable());
+        set_ending();
+        assert!(is_ending() && is_pending() && !is_startable());
+        assert!(Start::wait_all(Duration::ZERO), "a start that did not begin is waited for");
+    }
+
+    #[cfg(unix)]
+    #[test]
+    fn a_child_that_is_being_started_ends_with_the_process() {
+        /// Tells when it is closed, and prints its name when it is waited for.
+        struct Child(&'static str, mpsc::Sender<()>);
+
+        impl Closing for Child {
+            fn begin_close(&self) {
+                let _ = self.1.send(());
+            }
+
+            fn wait(&self) {
+                println!("the {} child is waited for", self.0);
+            }
+
+            fn kill(&self) {}
+        }
+
+        if let Some((text, status)) = in_child() {
+            let are_closed =
+                ["first", "second"].iter().all(|name| text.contains(&format!("the {name} child is waited for")));
+            return assert!(status.code() == Some(143) && are_closed, "{status} {text}");
+        }
+        let (closed, is_closed) = mpsc::channel();
+        let start = Start::begin();
+        shutdown_with(Duration::from_secs(60)).expect("a handler");
+        let first = Arc::new(Child("first", closed.clone()));
+        register(&first);
+        let kill = Command::new("kill").arg(process::id().to_string()).status().expect("it runs");
+        assert!(kill.success());
+        while !is_ending() {
+            thread::yield_now();
+        }
+        // Nothing is closed while the second one is being started.
+        assert_eq!(is_closed.recv_timeout(Duration::from_millis(50)), Err(mpsc::RecvTimeoutError::Timeout));
+        let second = Arc::new(Child("second", closed));
+        register(&second);
+        drop(start);
+        block_if_ending();
     }
 }
