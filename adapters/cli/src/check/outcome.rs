@@ -12,6 +12,8 @@ pub(super) enum Outcome {
         /// The broken ones of the rules of the check. Empty is all.
         broken: Vec<&'static str>,
     },
+    /// The server has sent no response, or has ended. Which rule that breaks depends on the step of the check.
+    NoResponse(String),
     /// The rule does not concern this server.
     NotApplicable(String),
     /// The situation of the rule could not be brought about.
@@ -22,7 +24,9 @@ impl Outcome {
     /// Returns the reason.
     pub(super) fn why(&self) -> &str {
         match self {
-            Self::Failed { why, .. } | Self::NotApplicable(why) | Self::NotReachable(why) => why,
+            Self::Failed { why, .. } | Self::NoResponse(why) | Self::NotApplicable(why) | Self::NotReachable(why) => {
+                why
+            }
         }
     }
 
@@ -30,6 +34,7 @@ impl Outcome {
     pub(super) fn map(self, change: impl FnOnce(String) -> String) -> Self {
         match self {
             Self::Failed { why, broken } => Self::Failed { why: change(why), broken },
+            Self::NoResponse(why) => Self::NoResponse(change(why)),
             Self::NotApplicable(why) => Self::NotApplicable(change(why)),
             Self::NotReachable(why) => Self::NotReachable(change(why)),
         }
@@ -49,6 +54,7 @@ impl<T> Breaks for Result<T, Outcome> {
     fn breaks(self, rules: Rules) -> Self {
         self.map_err(|outcome| match outcome {
             Outcome::Failed { why, broken } if broken.is_empty() => Outcome::Failed { why, broken: rules.to_vec() },
+            Outcome::NoResponse(why) => Outcome::Failed { why, broken: rules.to_vec() },
             outcome => outcome,
         })
     }
@@ -57,6 +63,11 @@ impl<T> Breaks for Result<T, Outcome> {
 /// Returns a failure that breaks all rules of its check, unless it [names](Breaks::breaks) the broken ones.
 pub(super) fn failed<T>(why: impl Into<String>) -> Result<T, Outcome> {
     Err(Outcome::Failed { why: why.into(), broken: Vec::new() })
+}
+
+/// Returns that the server has not responded.
+pub(super) fn no_response<T>(why: impl Into<String>) -> Result<T, Outcome> {
+    Err(Outcome::NoResponse(why.into()))
 }
 
 /// Returns that the rule does not concern the server.
@@ -72,4 +83,16 @@ pub(super) fn not_reachable<T>(why: impl Into<String>) -> Result<T, Outcome> {
 /// Fails unless a condition holds.
 pub(super) fn ensure(holds: bool, why: impl FnOnce() -> String) -> Verdict {
     if holds { Ok(()) } else { failed(why()) }
+}
+
+/// Judges each item. The first failure decides, and without one the first reason why an item could not be judged.
+pub(super) fn judge_each<T>(items: impl IntoIterator<Item = T>, mut judge: impl FnMut(T) -> Verdict) -> Verdict {
+    let mut verdict = Ok(());
+    for item in items {
+        match judge(item) {
+            Err(outcome @ (Outcome::Failed { .. } | Outcome::NoResponse(_))) => return Err(outcome),
+            other => verdict = verdict.and(other),
+        }
+    }
+    verdict
 }

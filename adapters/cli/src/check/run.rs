@@ -25,7 +25,7 @@ impl Finding {
     pub(super) fn new(check: &'static Row, verdict: Verdict, mut entries: Vec<Entry>) -> Self {
         // It may have names of any length.
         let verdict = verdict.map_err(|outcome| outcome.map(|why| shorten(&why)));
-        if !matches!(verdict, Err(Outcome::Failed { .. })) {
+        if !matches!(verdict, Err(Outcome::Failed { .. } | Outcome::NoResponse(_))) {
             entries.clear();
         }
         Self { check, verdict, entries }
@@ -35,8 +35,8 @@ impl Finding {
     pub(super) fn word(&self) -> &'static str {
         match (&self.verdict, self.check.level) {
             (Ok(()), _) => "passed",
-            (Err(Outcome::Failed { .. }), Level::Must) => "failed",
-            (Err(Outcome::Failed { .. }), Level::Should) => "warning",
+            (Err(Outcome::Failed { .. } | Outcome::NoResponse(_)), Level::Must) => "failed",
+            (Err(Outcome::Failed { .. } | Outcome::NoResponse(_)), Level::Should) => "warning",
             (Err(Outcome::NotApplicable(_)), _) => "not applicable",
             (Err(Outcome::NotReachable(_)), _) => "not reachable",
         }
@@ -51,6 +51,8 @@ impl Finding {
     pub(super) fn rules(&self) -> &[&'static str] {
         match &self.verdict {
             Err(Outcome::Failed { broken, .. }) if !broken.is_empty() => broken,
+            // The first rule of a check is the one about what the server returns.
+            Err(Outcome::NoResponse(_)) => &self.check.rules[..1],
             _ => self.check.rules,
         }
     }

@@ -46,7 +46,9 @@ pub(super) fn unique(items: &[Value], member: &str) -> Verdict {
 /// The rules about the capabilities of a server.
 #[derive(Debug)]
 pub(super) struct CapabilityRules {
-    /// Capabilities are objects.
+    /// The capabilities of the revision. Other ones are not judged.
+    pub(super) names: &'static [&'static str],
+    /// They are objects.
     pub(super) objects: Rules,
     /// Some of their members are booleans.
     pub(super) switches: Rules,
@@ -63,7 +65,7 @@ pub(super) fn capabilities(declared: &Value, rules: &CapabilityRules) -> Verdict
         ("resources", "listChanged"),
         ("resources", "subscribe"),
     ];
-    for name in ["tools", "prompts", "resources", "logging", "completions"] {
+    for name in rules.names {
         optional(declared, "the capabilities", name, "an object", Value::is_object).breaks(rules.objects)?;
     }
     for (capability, switch) in SWITCHES {
@@ -185,27 +187,49 @@ fn base64(value: &Value, what: &str) -> Verdict {
     ensure(is_base64, || format!("{what} is no base64"))
 }
 
+/// The rules about the messages of a prompt. Those of a check with one rule are empty.
+#[derive(Debug, Default)]
+pub(super) struct MessageRules {
+    pub(super) members: Rules,
+    pub(super) roles: Rules,
+    /// The types of content.
+    pub(super) types: Rules,
+    pub(super) text: Rules,
+    pub(super) image: Rules,
+    pub(super) audio: Rules,
+    pub(super) link: Rules,
+    pub(super) embedded: Rules,
+    pub(super) base64: Rules,
+}
+
 /// Judges a content block by the types that a revision has.
-pub(super) fn block(block: &Value, version: &str) -> Verdict {
+fn block(block: &Value, version: &str, rules: &MessageRules) -> Verdict {
+    let media = |what: &str, of_media: Rules| {
+        texts(block, what, &["mimeType", "data"]).breaks(of_media)?;
+        base64(&block["data"], what).breaks(rules.base64)
+    };
     match block["type"].as_str().unwrap_or_default() {
-        "text" => texts(block, "a text block", &["text"]),
-        "image" => texts(block, "an image", &["mimeType"]).and_then(|()| base64(&block["data"], "an image")),
-        "audio" if version >= "2025-03-26" => {
-            texts(block, "audio", &["mimeType"]).and_then(|()| base64(&block["data"], "audio"))
+        "text" => texts(block, "a text block", &["text"]).breaks(rules.text),
+        "image" => media("an image", rules.image),
+        "audio" if version >= "2025-03-26" => media("audio", rules.audio),
+        "resource_link" if version >= "2025-06-18" => {
+            texts(block, "a resource link", &["uri", "name"]).breaks(rules.link)
         }
-        "resource_link" if version >= "2025-06-18" => texts(block, "a resource link", &["uri", "name"]),
-        "resource" => contents(&block["resource"], &[], &[]),
-        other => failed(format!("a content block has the type `{other}`")),
+        "resource" => contents(&block["resource"], rules.embedded, rules.base64),
+        other => failed(format!("a content block has the type `{other}`")).breaks(rules.types),
     }
 }
 
-/// Judges the messages of a prompt. `roles` are the rules about roles, `members` the other ones.
-pub(super) fn prompt_messages(messages: &Value, version: &str, members: Rules, roles: Rules) -> Verdict {
-    let Some(messages) = messages.as_array() else { return failed("`messages` is not an array").breaks(members) };
+/// Judges the messages of a prompt.
+pub(super) fn prompt_messages(messages: &Value, version: &str, rules: &MessageRules) -> Verdict {
+    let Some(messages) = messages.as_array() else { return failed("`messages` is not an array").breaks(rules.members) };
     for message in messages {
-        let Some(role) = message.get("role") else { return failed("a message has no `role`").breaks(members) };
-        ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}")).breaks(roles)?;
-        block(&message["content"], version).breaks(members)?;
+        let (Some(role), Some(content)) = (message.get("role"), message.get("content")) else {
+            return failed("a message has no `role` or no `content`").breaks(rules.members);
+        };
+        ensure(*role == "user" || *role == "assistant", || format!("the role of a message is {role}"))
+            .breaks(rules.roles)?;
+        block(content, version, rules)?;
     }
     Ok(())
 }

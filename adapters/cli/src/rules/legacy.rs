@@ -118,6 +118,23 @@ pub(super) const RULES: &[(&str, &str)] = &[
     ("COMPL-008", "The result has `completion.values`, an array of at most 100 strings."),
     ("COMPL-011", "Without the capability `completion/complete` is answered with -32601."),
     ("COMPL-012", "An unknown prompt name or a missing required argument is answered with -32602."),
+    ("CONT-001", "Text content is `{type: \"text\", text: string}`."),
+    (
+        "CONT-002",
+        "Image content is `{type: \"image\", data: base64 string, mimeType: string}` with both fields present.",
+    ),
+    (
+        "CONT-003",
+        "Audio content is `{type: \"audio\", data: base64 string, mimeType: string}` with both fields present.",
+    ),
+    (
+        "CONT-005",
+        "An embedded resource is `{type: \"resource\", resource: {...}}` where `resource` has `uri` and exactly one of `text` and `blob`.",
+    ),
+    (
+        "CONT-007",
+        "A resource link is `{type: \"resource_link\", uri, name, ...}` with the fields of Resource; `uri` and `name` are present.",
+    ),
     ("CONT-011", "`data` and `blob` are valid base64 with the standard alphabet."),
     ("CONT-016", "`role` is `user` or `assistant` wherever it occurs."),
     ("ELIC-024", "The result has `action` which is accept, decline or cancel."),
@@ -349,6 +366,12 @@ pub(super) const RULES: &[(&str, &str)] = &[
     ("PROMPT-005", "Each prompt argument has a `name`; `description` and the boolean `required` are optional."),
     ("PROMPT-007", "`prompts/get` has the string `name` and optional `arguments` whose values are all strings."),
     ("PROMPT-008", "`prompts/get` returns an array `messages` of `{role, content}` and an optional `description`."),
+    ("PROMPT-009", "The content of a prompt message is text, image or an embedded resource."),
+    ("PROMPT-010", "The content of a prompt message is text, image, audio or an embedded resource."),
+    (
+        "PROMPT-011",
+        "The content of a prompt message is one ContentBlock: text, image, audio, resource_link or embedded resource.",
+    ),
     ("PROMPT-012", "An unknown prompt name in `prompts/get` is answered with -32602."),
     ("PROMPT-013", "A missing required argument in `prompts/get` is answered with -32602."),
     ("PROMPT-016", "`notifications/prompts/list_changed` is not sent when `prompts.listChanged` was not declared."),

@@ -129,15 +129,14 @@ impl Stage {
         if !argument["name"].is_string() || !argument["value"].is_string() {
             self.notice(of_argument, "`argument` does not have its shape", text);
         }
-        let Some(context) = params.get("context") else { return };
+        let Some(resolved) = params["context"].get("arguments") else { return };
         // Earlier revisions have no such member.
         if !self.script.is_modern && self.session.version.as_deref() < Some("2025-06-18") {
             return;
         }
         self.see("completion context");
-        let is_map = |it: &Value| it.as_object().is_some_and(|map| map.values().all(Value::is_string));
-        if !context.is_object() || !context.get("arguments").is_none_or(is_map) {
-            self.notice(of_context, "`context` does not have its shape", text);
+        if !resolved.as_object().is_some_and(|map| map.values().all(Value::is_string)) {
+            self.notice(of_context, "the arguments of `context` are no texts", text);
         }
     }
 

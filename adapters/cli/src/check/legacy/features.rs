@@ -5,12 +5,27 @@ use serde_json::{Value, json};
 use crate::check::{
     completion,
     definition::{Check, legacy},
-    outcome::{Breaks, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Rules, Verdict, ensure, failed, judge_each, not_applicable, not_reachable},
     probe::{NEWEST, Probe},
-    shapes,
+    shapes::{self, MessageRules},
 };
 
 const UNKNOWN: &str = "mcp-check-unknown";
+
+/// The rules about the messages of a prompt.
+const OF_MESSAGES: Rules = &[
+    "PROMPT-008",
+    "PROMPT-009",
+    "PROMPT-010",
+    "PROMPT-011",
+    "CONT-001",
+    "CONT-002",
+    "CONT-003",
+    "CONT-005",
+    "CONT-007",
+    "CONT-011",
+    "CONT-016",
+];
 
 pub(in crate::check) const CHECKS: &[Check] = &[
     legacy("tools-list", "Tools have a name and an object as schema", &["TOOL-002", "TOOL-003", "TOOL-004"], tools)
@@ -32,7 +47,8 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy("call-without-name", "A call without a name is answered with -32602", &["BASE-025"], call_without_name)
         .needs("tools")
         .should(),
-    legacy("list-cursor", "Cursors are texts, and lists end", &["PAGE-001", "PAGE-003"], list_cursor),
+    legacy("list-cursor", "Cursors are texts", &["PAGE-001"], list_cursor),
+    legacy("list-end", "Lists end", &["PAGE-003"], list_end).should(),
     legacy("list-stable", "Paging returns every item once", &["PAGE-010"], list_stable).should(),
     legacy("list-invalid-cursor", "An invalid cursor is answered with -32602", &["PAGE-009"], invalid_cursor).should(),
     legacy(
@@ -43,8 +59,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     )
     .needs("prompts"),
     legacy("prompt-names-unique", "Names of prompts are unique", &["PROMPT-004"], prompt_names_unique).needs("prompts"),
-    legacy("prompt-messages", "Prompts have messages with roles and content", &["PROMPT-008", "CONT-016"], prompt_get)
-        .needs("prompts"),
+    legacy("prompt-messages", "Prompts have messages with roles and content", OF_MESSAGES, prompt_get).needs("prompts"),
     legacy("prompt-unknown", "An unknown prompt is answered with -32602", &["PROMPT-012"], prompt_unknown)
         .needs("prompts")
         .should(),
@@ -145,19 +160,21 @@ fn lists(probe: &Probe) -> Vec<(&'static str, &'static str)> {
     shapes::LISTS.iter().filter(has).map(|(_, method, member)| (*method, *member)).collect()
 }
 
-fn list_cursor(probe: &mut Probe) -> Verdict {
+/// Judges each list.
+fn each_list(probe: &mut Probe, mut judge: impl FnMut(&mut Probe, &'static str, &'static str) -> Verdict) -> Verdict {
     let lists = lists(probe);
     if lists.is_empty() {
         return not_applicable("the server has no lists");
     }
-    for (method, member) in lists {
-        let reply = probe.call(method, Value::Null)?;
-        let next = reply.result()?.get("nextCursor").cloned();
-        ensure(next.is_none_or(|next| next.is_string()), || format!("`nextCursor` of {method} is not a string"))
-            .breaks(&["PAGE-001"])?;
-        probe.list_with_end(method, member, &["PAGE-003"])?;
-    }
-    Ok(())
+    judge_each(lists, |(method, member)| judge(probe, method, member))
+}
+
+fn list_cursor(probe: &mut Probe) -> Verdict {
+    each_list(probe, |probe, method, member| probe.list_with_cursors(method, member, &["PAGE-001"]))
+}
+
+fn list_end(probe: &mut Probe) -> Verdict {
+    each_list(probe, |probe, method, member| probe.list_with_end(method, member, &["PAGE-003"]))
 }
 
 fn list_stable(probe: &mut Probe) -> Verdict {
@@ -215,7 +232,22 @@ fn prompt_get(probe: &mut Probe) -> Verdict {
         if let Ok(result) = reply.result() {
             let version = probe.version().to_owned();
             let messages = result.get("messages").unwrap_or(&Value::Null);
-            return shapes::prompt_messages(messages, &version, &["PROMPT-008"], &["CONT-016"]);
+            let rules = MessageRules {
+                members: &["PROMPT-008"],
+                roles: &["CONT-016"],
+                types: match version.as_str() {
+                    "2024-11-05" => &["PROMPT-009"],
+                    "2025-03-26" => &["PROMPT-010"],
+                    _ => &["PROMPT-011"],
+                },
+                text: &["CONT-001"],
+                image: &["CONT-002"],
+                audio: &["CONT-003"],
+                link: &["CONT-007"],
+                embedded: &["CONT-005"],
+                base64: &["CONT-011"],
+            };
+            return shapes::prompt_messages(messages, &version, &rules);
         }
     }
     not_reachable("no prompt is returned without arguments")

@@ -13,7 +13,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy(
         "initialize-result",
         "The result of initialize has protocolVersion, capabilities and serverInfo",
-        &["LIFE-003", "LIFE-004", "LIFE-017"],
+        &["LIFE-004", "LIFE-003", "LIFE-017"],
         initialize_result,
     )
     .alone(),
@@ -133,8 +133,12 @@ fn newest_version(probe: &mut Probe) -> Verdict {
 fn capabilities(probe: &mut Probe) -> Verdict {
     probe.fresh()?;
     let reply = probe.initialize(NEWEST)?;
-    let declared = reply.result()?.get("capabilities").cloned().unwrap_or_default();
+    let result = reply.result()?;
+    let declared = result.get("capabilities").cloned().unwrap_or_default();
+    let has_completions = result.get("protocolVersion").is_some_and(|version| version != "2024-11-05");
+    let names: &[_] = &["tools", "prompts", "resources", "logging", "completions"];
     let rules = CapabilityRules {
+        names: if has_completions { names } else { &names[..4] },
         objects: &["LIFE-024"],
         switches: &["LIFE-029"],
         // Extensions came with the revision without sessions.

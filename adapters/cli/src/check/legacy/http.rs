@@ -129,7 +129,7 @@ fn get(probe: &mut Probe) -> Verdict {
     let timeout = probe.timeout;
     let response = match probe.open(&request, timeout) {
         // Some servers send the head with the first event: the rule is about the head.
-        Err(Outcome::Failed { why, .. }) => return not_reachable(why),
+        Err(Outcome::NoResponse(why)) => return not_reachable(why),
         other => other?,
     };
     let kind = response.header("content-type").unwrap_or_default();

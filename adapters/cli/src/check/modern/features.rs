@@ -6,9 +6,9 @@ use super::messages::hints;
 use crate::check::{
     completion,
     definition::{Check, modern},
-    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, judge_each, not_applicable, not_reachable},
     probe::{MODERN, Probe, modern_meta},
-    shapes,
+    shapes::{self, MessageRules},
 };
 
 const UNKNOWN: &str = "mcp-check-unknown";
@@ -38,10 +38,11 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern("modern-list-hints", "Lists have caching hints", &["M-CACHE-001", "M-CACHE-002", "M-CACHE-003"], list_hints),
     modern(
         "modern-list-cursor",
-        "Cursors are texts, lists end, and all pages have one scope",
-        &["M-PAGE-001", "M-PAGE-010", "M-CACHE-025"],
+        "Cursors are texts, and all pages have one scope",
+        &["M-PAGE-001", "M-CACHE-025"],
         list_cursor,
     ),
+    modern("modern-list-end", "Lists end", &["M-PAGE-010"], list_end).should(),
     modern("modern-invalid-cursor", "An invalid cursor is answered with -32602", &["M-PAGE-008"], invalid_cursor)
         .should(),
     modern(
@@ -63,8 +64,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         .needs("resources"),
     modern("modern-templates-list", "Templates have a name and a URI template", &["M-RES-007", "M-RES-009"], templates)
         .needs("resources"),
-    modern("modern-contents", "Contents have a URI and text or base64", &["M-RES-011", "M-RES-012"], contents)
-        .needs("resources"),
+    modern(
+        "modern-contents",
+        "Contents have caching hints, a URI, and text or base64",
+        &["M-RES-011", "M-RES-012", "M-CACHE-002", "M-CACHE-003"],
+        contents,
+    )
+    .needs("resources"),
     modern("modern-resource-unknown", "An unknown URI is answered with -32602", &["M-RES-015"], resource_unknown)
         .needs("resources"),
     modern("modern-completion", "A completion has at most 100 texts", &["M-COMPL-005"], completion::shape)
@@ -200,18 +206,25 @@ fn list_hints(probe: &mut Probe) -> Verdict {
 }
 
 fn list_cursor(probe: &mut Probe) -> Verdict {
-    for (method, member) in lists(probe) {
+    let mut paged = 0;
+    let verdict = judge_each(lists(probe), |(method, member)| {
+        probe.list_with_cursors(method, member, &["M-PAGE-001"])?;
         let first = probe.call(method, Value::Null)?;
-        let Some(next) = first.result()?.get("nextCursor") else { continue };
-        ensure(next.is_string(), || format!("`nextCursor` of {method} is not a string")).breaks(&["M-PAGE-001"])?;
+        let Some(next) = first.result()?.get("nextCursor") else { return Ok(()) };
+        paged += 1;
         let second = probe.call(method, json!({"cursor": next}))?;
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
-        ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}"))
-            .breaks(&["M-CACHE-025"])?;
-        probe.list_with_end(method, member, &["M-PAGE-010"])?;
-        return Ok(());
+        ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}")).breaks(&["M-CACHE-025"])
+    });
+    if paged == 0 { verdict.and_then(|()| not_applicable("no list has a second page")) } else { verdict }
+}
+
+fn list_end(probe: &mut Probe) -> Verdict {
+    let lists = lists(probe);
+    if lists.is_empty() {
+        return not_applicable("the server has no lists");
     }
-    not_applicable("no list has a second page")
+    judge_each(lists, |(method, member)| probe.list_with_end(method, member, &["M-PAGE-010"]))
 }
 
 fn invalid_cursor(probe: &mut Probe) -> Verdict {
@@ -248,7 +261,7 @@ fn prompt_get(probe: &mut Probe) -> Verdict {
         match reply.result() {
             Ok(result) if result.get("resultType").is_none_or(|kind| kind != "input_required") => {
                 let messages = result.get("messages").unwrap_or(&Value::Null);
-                return shapes::prompt_messages(messages, MODERN, &[], &[]);
+                return shapes::prompt_messages(messages, MODERN, &MessageRules::default());
             }
             _ => {}
         }
@@ -294,7 +307,10 @@ fn contents(probe: &mut Probe) -> Verdict {
     if result.get("resultType").is_some_and(|kind| kind == "input_required") {
         return not_reachable("the resource needs input");
     }
-    hints(&reply.message["result"], OF_RESULT, OF_RESULT)?;
+    let result_value = &reply.message["result"];
+    let has_hints = result_value.get("ttlMs").is_some() && result_value.get("cacheScope").is_some();
+    ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into()).breaks(OF_RESULT)?;
+    hints(result_value, &["M-CACHE-002"], &["M-CACHE-003"])?;
     let Some(all) = result.get("contents").and_then(Value::as_array) else {
         return failed("`contents` is not an array").breaks(OF_RESULT);
     };

@@ -136,6 +136,7 @@ pub(in crate::check) fn hints(result: &Value, times: Rules, scopes: Rules) -> Ve
 fn capabilities(probe: &mut Probe) -> Verdict {
     let reply = probe.call("server/discover", Value::Null)?;
     let rules = CapabilityRules {
+        names: &["tools", "prompts", "resources", "logging", "completions"],
         objects: &["M-DISC-004"],
         switches: &["M-META-032"],
         map_names: &["experimental", "extensions"],

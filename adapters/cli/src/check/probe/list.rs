@@ -1,11 +1,14 @@
 //! Lists of a server, which have pages.
 
-use std::collections::HashMap;
+use std::{
+    collections::HashMap,
+    hash::{BuildHasher, RandomState},
+};
 
 use serde_json::{Value, json};
 
 use super::{Entry, Probe};
-use crate::check::outcome::{Breaks, Outcome, Rules, failed, not_reachable};
+use crate::check::outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_reachable};
 
 /// The most pages of a list that are read.
 const MAX_PAGES: usize = 1000;
@@ -24,10 +27,13 @@ enum NoList {
     TooLong(String),
 }
 
-/// A list or why there is none, and the bytes that brought it.
+/// A list that was read, or why there is none.
 #[derive(Clone, Debug)]
 pub(super) struct ReadList {
-    list: Result<Vec<Value>, NoList>,
+    items: Result<Vec<Value>, NoList>,
+    /// A cursor that is not a string. Such a page counts as the last one.
+    wrong_cursor: Option<Value>,
+    /// The bytes that brought the list.
     entries: Vec<Entry>,
 }
 
@@ -38,9 +44,10 @@ impl From<Outcome> for NoList {
 }
 
 impl NoList {
-    /// Returns the outcome of a check that needs the list for something else.
-    fn in_the_way<T>(self) -> Result<T, Outcome> {
+    /// Returns the outcome of a check that is not about what is wrong with the list.
+    fn of_other_check<T>(self) -> Result<T, Outcome> {
         match self {
+            Self::NoItems(Outcome::Failed { why, .. } | Outcome::NoResponse(why)) => not_reachable(why),
             Self::NoItems(outcome) => Err(outcome),
             Self::Endless(why) | Self::TooLong(why) => not_reachable(why),
         }
@@ -50,73 +57,97 @@ impl NoList {
 impl Probe {
     /// Reads all pages of a list.
     pub(in crate::check) fn list(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, Outcome> {
-        self.read_once(method, member).or_else(NoList::in_the_way)
+        self.read_once(method, member).items.or_else(NoList::of_other_check)
     }
 
-    /// Reads all pages of a list. Fails if a page is none.
+    /// Reads all pages of a list. Fails if a page has no array of items.
     pub(in crate::check) fn list_with_items(
         &mut self,
         method: &'static str,
         member: &str,
         rules: Rules,
     ) -> Result<Vec<Value>, Outcome> {
-        self.read_once(method, member).or_else(|error| match error {
-            NoList::NoItems(Outcome::NotReachable(why)) if !self.has_no_credentials => failed(why).breaks(rules),
-            other => other.in_the_way(),
-        })
+        match self.read_once(method, member).items {
+            Err(NoList::NoItems(Outcome::NotReachable(why))) if !self.has_no_credentials => failed(why).breaks(rules),
+            Err(NoList::NoItems(outcome)) => Err(outcome).breaks(rules),
+            other => other.or_else(NoList::of_other_check),
+        }
     }
 
-    /// Reads all pages of a list. Fails if a cursor leads back to itself.
-    pub(in crate::check) fn list_with_end(
-        &mut self,
-        method: &'static str,
-        member: &str,
-        rules: Rules,
-    ) -> Result<Vec<Value>, Outcome> {
-        self.read_once(method, member).or_else(|error| match error {
-            NoList::Endless(why) => failed(why).breaks(rules),
-            other => other.in_the_way(),
-        })
+    /// Fails if a cursor of a list is not a string.
+    pub(in crate::check) fn list_with_cursors(&mut self, method: &'static str, member: &str, rules: Rules) -> Verdict {
+        let read = self.read_once(method, member);
+        let wrong = read.wrong_cursor;
+        ensure(wrong.is_none(), || format!("`nextCursor` of {method} is {}", wrong.unwrap_or_default()))
+            .breaks(rules)?;
+        read.items.map(drop).or_else(NoList::of_other_check)
     }
 
-    /// Reads a list, once in an era. A list without an end is not read again, either.
-    fn read_once(&mut self, method: &'static str, member: &str) -> Result<Vec<Value>, NoList> {
+    /// Fails if a cursor of a list leads back to itself.
+    pub(in crate::check) fn list_with_end(&mut self, method: &'static str, member: &str, rules: Rules) -> Verdict {
+        match self.read_once(method, member).items {
+            Err(NoList::Endless(why)) => failed(why).breaks(rules),
+            other => other.map(drop).or_else(NoList::of_other_check),
+        }
+    }
+
+    /// Reads a list, once in an era, unless what is in the way may be gone later.
+    fn read_once(&mut self, method: &'static str, member: &str) -> ReadList {
         if let Some(read) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(&read.entries);
-            return read.list.clone();
+            return read.clone();
         }
-        let from = self.observed.len();
-        let list = self.read_pages(method, member);
-        if !matches!(list, Err(NoList::NoItems(_))) {
-            let read = ReadList { list: list.clone(), entries: self.observed.since(from) };
-            self.lists.insert((self.era, method), read);
+        let (from, mut wrong_cursor) = (self.observed.len(), None);
+        let items = self.read_pages(method, member, &mut wrong_cursor);
+        let read = ReadList { items, wrong_cursor, entries: self.observed.since(from) };
+        if !matches!(read.items, Err(NoList::NoItems(Outcome::NotReachable(_) | Outcome::NotApplicable(_)))) {
+            self.lists.insert((self.era, method), read.clone());
         }
-        list
+        read
     }
 
-    fn read_pages(&mut self, method: &str, member: &str) -> Result<Vec<Value>, NoList> {
+    fn read_pages(
+        &mut self,
+        method: &str,
+        member: &str,
+        wrong_cursor: &mut Option<Value>,
+    ) -> Result<Vec<Value>, NoList> {
         let (mut all, mut bytes) = (Vec::new(), 0);
-        // The cursors, and how many items were before each.
-        let (mut cursor, mut cursors) = (None::<String>, HashMap::new());
+        // The last page of each cursor, and how many items came before it. Another page may follow the same cursor.
+        let (mut cursor, mut pages, hasher) = (None::<String>, HashMap::new(), RandomState::new());
         for _ in 0..MAX_PAGES {
-            let params = cursor.take().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
+            let params = cursor.as_ref().map_or(Value::Null, |cursor| json!({"cursor": cursor}));
             let mut reply = self.call(method, params)?;
             reply.result()?;
-            bytes += reply.message.to_string().len();
+            let result = &mut reply.message["result"];
+            let text = result.to_string();
+            bytes += text.len();
             if bytes > MAX_LIST {
                 return Err(NoList::TooLong(format!("{method} has more than {MAX_LIST} bytes")));
             }
-            let result = &mut reply.message["result"];
+            let before = all.len();
             let Value::Array(items) = result[member].take() else {
-                return Ok(not_reachable(format!("the result of {method} has no array `{member}`"))?);
+                return Err(NoList::NoItems(Outcome::NotReachable(format!(
+                    "the result of {method} has no array `{member}`"
+                ))));
             };
             all.extend(items);
-            let Some(next) = result["nextCursor"].as_str() else { return Ok(all) };
-            if let Some(before) = cursors.insert(next.to_owned(), all.len()) {
-                let why = format!("{method} returns a cursor again, so that it has no end");
-                return Err(if before < all.len() { NoList::Endless(why) } else { NoList::TooLong(why) });
+            let next = match result.get_mut("nextCursor").map(Value::take) {
+                None => return Ok(all),
+                Some(Value::String(next)) => next,
+                Some(other) => {
+                    *wrong_cursor = Some(other);
+                    return Ok(all);
+                }
+            };
+            let page = hasher.hash_one(text);
+            if let Some(cursor) = cursor.replace(next)
+                && let Some((first, same)) = pages.insert(cursor, (before, page))
+                && same == page
+            {
+                let why = format!("{method} returns the same page for a cursor again, so that it has no end");
+                return Err(if first < before { NoList::Endless(why) } else { NoList::TooLong(why) });
             }
-            cursor = Some(next.to_owned());
         }
         Err(NoList::TooLong(format!("{method} has more than {MAX_PAGES} pages")))
     }

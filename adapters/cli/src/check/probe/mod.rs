@@ -208,7 +208,7 @@ impl Probe {
 
     /// Ends a check. After a failure the next one has a new connection.
     pub(super) fn end(&mut self, verdict: &Verdict) -> Vec<Entry> {
-        if matches!(verdict, Err(Outcome::Failed { .. } | Outcome::NotReachable(_))) {
+        if matches!(verdict, Err(Outcome::Failed { .. } | Outcome::NoResponse(_) | Outcome::NotReachable(_))) {
             self.mode = Mode::Unknown;
         }
         self.observed.end()

@@ -8,7 +8,7 @@ use super::{Mode, Probe, Wire};
 use crate::check::{
     era::Era,
     events::{Events, SseEvent},
-    outcome::{Outcome, Verdict, failed, not_reachable},
+    outcome::{Outcome, Verdict, failed, no_response, not_reachable},
     secrets::CUT,
     wire::{Read, Request, Response, header, is_event_stream, is_own},
 };
@@ -166,7 +166,7 @@ impl Probe {
                 return Ok(Reply { message, ..Reply::default() });
             }
         }
-        failed(format!("there is no response within {} seconds", timeout.as_secs_f32()))
+        no_response(format!("there is no response within {} seconds", timeout.as_secs_f32()))
     }
 
     fn transact_http(&mut self, id: &Value, request: &Request) -> Result<Reply, Outcome> {
@@ -179,7 +179,7 @@ impl Probe {
         match found.or_else(|| messages.iter().find(|message| is_refusal(message))) {
             Some(message) => Ok(Reply { message: message.clone(), status, headers }),
             None if status.is_some_and(|status| status >= 400) => Ok(Reply { message: json!({}), status, headers }),
-            None if messages.is_empty() => failed(format!(
+            None if messages.is_empty() => no_response(format!(
                 "there is no response: status {}, body {:?}",
                 status.unwrap_or_default(),
                 cut(&body, 200)
@@ -223,7 +223,7 @@ impl Probe {
     /// Sends bytes that must have no response. A server that does not go on after them has not responded.
     pub(in crate::check) fn provoke_nothing(&mut self, body: &str) -> Result<Provoked, Outcome> {
         self.provoke(body, false).map_err(|outcome| match outcome {
-            Outcome::Failed { why, .. } => Outcome::NotReachable(why),
+            Outcome::Failed { why, .. } | Outcome::NoResponse(why) => Outcome::NotReachable(why),
             other => other,
         })
     }
@@ -249,7 +249,7 @@ impl Probe {
         let (mut before, mut bytes) = (Vec::new(), 0);
         for _ in 0..MAX_MESSAGES {
             let Some(message) = self.next_message(deadline)? else {
-                return failed(format!("the server does not respond to {method} afterwards"));
+                return no_response(format!("the server does not respond to {method} afterwards"));
             };
             if message.get("method").is_some() {
                 continue;
@@ -263,7 +263,7 @@ impl Probe {
             }
             before.push(message);
         }
-        failed(format!("the server does not respond to {method} afterwards"))
+        no_response(format!("the server does not respond to {method} afterwards"))
     }
 
     /// Writes a line to a program.
@@ -272,7 +272,7 @@ impl Probe {
         let Wire::Program(program) = &mut self.wire else { return not_reachable("there is no standard input") };
         match program.write(&[line, b"\n"].concat()) {
             Ok(()) => Ok(()),
-            Err(error) => failed(format!("the server does not read any more: {error}")),
+            Err(error) => no_response(format!("the server does not read any more: {error}")),
         }
     }
 
@@ -280,7 +280,7 @@ impl Probe {
     pub(in crate::check) fn write_long(&mut self, line: &[u8], note: &str) -> Verdict {
         self.note(true, note);
         let Wire::Program(program) = &mut self.wire else { return not_reachable("there is no standard input") };
-        program.write(line).or_else(|error| failed(format!("the server does not read any more: {error}")))
+        program.write(line).or_else(|error| no_response(format!("the server does not read any more: {error}")))
     }
 
     /// Reads the next message of a program that is no request and no notification. `None` is silence.
@@ -304,7 +304,7 @@ impl Probe {
             let line = match program.read_line(deadline.saturating_duration_since(Instant::now())) {
                 Read::Bytes(line) => line,
                 Read::Silence => return Ok(None),
-                Read::End | Read::Cut => return failed("the server has ended"),
+                Read::End | Read::Cut => return no_response("the server has ended"),
             };
             let text = String::from_utf8_lossy(&line).into_owned();
             let text = text.trim_end_matches('\r');
@@ -453,7 +453,7 @@ impl Probe {
         self.has_no_credentials = response.as_ref().is_err_and(is_own);
         let response = response.or_else(|error| match is_own(&error) {
             true => not_reachable(error.to_string()),
-            false => failed(format!("there is no response: {error}")),
+            false => no_response(format!("there is no response: {error}")),
         })?;
         let lines: String = response.headers.iter().map(|(name, value)| format!("{name}: {value}\n")).collect();
         self.note(false, &format!("{}\n{lines}", response.status));

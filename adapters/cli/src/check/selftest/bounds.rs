@@ -118,10 +118,10 @@ fn lists_without_an_end_are_read_once() {
     });
     let findings = judge(Place::Stdio, Profile::LegacyOnly, spoil);
     // It is no fault of tools, names or schemas.
-    assert_eq!(found(&findings), ["list-cursor"].into());
-    let finding = findings.iter().find(|it| it.check.id == "list-cursor").expect("it was run");
+    assert_eq!(found(&findings), ["list-end"].into());
+    let finding = findings.iter().find(|it| it.check.id == "list-end").expect("it was run");
     assert_eq!(finding.rules(), ["PAGE-003"]);
-    assert_eq!(finding.why(), "tools/list returns a cursor again, so that it has no end");
+    assert_eq!(finding.why(), "tools/list returns the same page for a cursor again, so that it has no end");
     assert!(!finding.entries.is_empty());
     assert!(LISTS.get() < 20, "{}", LISTS.get());
 }
@@ -146,10 +146,58 @@ fn lists_that_are_too_long_break_no_rule() {
             }
         },
     ];
-    for (spoil, why) in spoils.into_iter().zip(["1000 pages", "a cursor again"]) {
+    for (spoil, why) in spoils.into_iter().zip(["1000 pages", "for a cursor again"]) {
         let findings = judge(Place::Stdio, Profile::LegacyOnly, Spoil::Messages(spoil));
         assert_eq!(found(&findings), [].into(), "{why}");
         let finding = findings.iter().find(|it| it.check.id == "tools-list").expect("it was run");
         assert!(finding.word() == "not reachable" && finding.why().contains(why), "{finding:?}");
     }
+}
+
+#[test]
+fn lists_without_a_response_fail_one_check() {
+    // The second page has no response, the prompts have no end.
+    let spoil = Spoil::Messages(|request, messages| {
+        if request["method"] == "tools/list" && request["params"]["cursor"] == "next" {
+            LISTS.set(LISTS.get() + 1);
+            messages.clear();
+        }
+        if request["method"] == "prompts/list"
+            && let Some(result) = messages.first_mut().and_then(|it| it.get_mut("result"))
+        {
+            result["nextCursor"] = json!("again");
+        }
+        if request["method"] == "prompts/list" && request["params"]["cursor"] == "again" {
+            let result = json!({"prompts": [{"name": "one"}], "nextCursor": "again"});
+            *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+        }
+    });
+    let findings = judge(Place::Stdio, Profile::LegacyOnly, spoil);
+    assert_eq!(found(&findings), ["list-end", "tools-list"].into());
+    let rules = |id: &str| findings.iter().find(|it| it.check.id == id).expect("it was run").rules().to_vec();
+    assert_eq!((rules("tools-list"), rules("list-end")), (vec!["TOOL-002"], vec!["PAGE-003"]));
+    assert_eq!(LISTS.get(), 1, "it was read again");
+}
+
+#[test]
+fn a_cursor_may_come_again_before_other_items() {
+    thread_local! {
+        static PAGE: Cell<usize> = const { Cell::new(0) };
+    }
+    // A cursor of the session: each page has it, and the fourth is the last one.
+    let spoil = Spoil::Messages(|request, messages| {
+        let is_first = messages.first().is_some_and(|message| message.get("result").is_some());
+        if request["method"] == "prompts/list" && (is_first || request["params"]["cursor"] == "rest") {
+            PAGE.set(if request["params"]["cursor"] == "rest" { PAGE.get() + 1 } else { 0 });
+            let mut result = json!({"prompts": [{"name": PAGE.get().to_string()}]});
+            if PAGE.get() < 3 {
+                result["nextCursor"] = json!("rest");
+            }
+            *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "result": result})];
+        }
+    });
+    let findings = judge(Place::Stdio, Profile::LegacyOnly, spoil);
+    assert_eq!(found(&findings), [].into(), "{findings:#?}");
+    let ends = findings.iter().find(|it| it.check.id == "list-end").expect("it was run");
+    assert_eq!(ends.word(), "passed");
 }

@@ -253,12 +253,11 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .breaks(&["PAGE-001"]),
-    Fault::messages("list-cursor", |q, m| {
+    Fault::messages("list-end", |q, m| {
         if old(q, "tools/list") && q["params"]["cursor"] == "next" {
             put(m, "/result", "nextCursor", json!("next"));
         }
-    })
-    .breaks(&["PAGE-003"]),
+    }),
     Fault::messages("list-stable", |q, m| {
         if old(q, "tools/list") && q["params"]["cursor"] == "next" {
             set(m, "/result/tools/0/name", json!("a"));
@@ -287,7 +286,19 @@ pub(super) const FAULTS: &[Fault] = &[
             set(m, "/result/messages/0/content/type", json!("video"));
         }
     })
-    .breaks(&["PROMPT-008"]),
+    .breaks(&["PROMPT-011"]),
+    Fault::messages("prompt-messages", |q, m| {
+        if old(q, "prompts/get") {
+            set(m, "/result/messages/0/content", json!({"type": "image", "data": "?", "mimeType": "image/png"}));
+        }
+    })
+    .breaks(&["CONT-011"]),
+    Fault::messages("prompt-messages", |q, m| {
+        if old(q, "prompts/get") {
+            set(m, "/result/messages/0/content", json!({"type": "image", "data": "AAAA"}));
+        }
+    })
+    .breaks(&["CONT-002"]),
     Fault::messages("prompt-messages", |q, m| {
         if old(q, "prompts/get") {
             remove(m, "/result/messages/0", "role");

@@ -73,12 +73,11 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .breaks(&["M-CACHE-025"]),
-    Fault::messages("modern-list-cursor", |q, m| {
+    Fault::messages("modern-list-end", |q, m| {
         if new(q, "tools/list") && q["params"]["cursor"] == "next" {
             put(m, "/result", "nextCursor", json!("next"));
         }
-    })
-    .breaks(&["M-PAGE-010"]),
+    }),
     Fault::messages("modern-invalid-cursor", |q, m| {
         if new(q, "tools/list") && q["params"]["cursor"] == UNKNOWN {
             result(q, m, complete(json!({"tools": []})));
@@ -322,8 +321,8 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     })
     .of(ModernOnly),
-    Fault::new("legacy-beside-modern", Spoil::SilentInOtherEra).also(&["modern-beside-legacy"]),
-    Fault::new("modern-beside-legacy", Spoil::SilentInOtherEra).also(&["legacy-beside-modern"]),
+    Fault::new("legacy-beside-modern", Spoil::SilentInOtherEra).also(&["modern-beside-legacy"]).breaks(&["M-DUAL-020"]),
+    Fault::new("modern-beside-legacy", Spoil::SilentInOtherEra).also(&["legacy-beside-modern"]).breaks(&["M-DUAL-019"]),
     Fault::messages("modern-only-initialize", |q, m| {
         if q["method"] == "initialize" && version(q).is_null() {
             m.clear();
