@@ -11,7 +11,7 @@ use std::{
 #[cfg(feature = "signals")]
 use mcp_driver::signals;
 use mcp_driver::{
-    ChildState, Exit, ShutdownStep, Stderr,
+    ChildState, Exit, ShutdownStep, Start, Stderr,
     os::process::{OutputEnd, ProcessGroup, ReadPipe, Spawned, WritePipe, spawn as spawn_process},
     tuning::STDERR_GRACE,
 };
@@ -39,11 +39,12 @@ struct Inner {
 
 impl Child {
     /// Starts a program. Its standard input and output are the transport.
-    pub(crate) fn spawn(command: &Command) -> io::Result<(Transport, Self)> {
+    pub(crate) fn spawn(command: &Command, start: Start) -> io::Result<(Transport, Self)> {
         let Spawned { child: started, group, stdin, stdout, stderr, output_end } = spawn_process(command.to_std())?;
         let child = Self(Arc::new(Inner { process: ChildState::new(command), group, threads: Mutex::default() }));
         #[cfg(feature = "signals")]
         signals::register(&child.0);
+        drop(start);
         let streams = child.streams((stdin, stdout, stderr), command);
         if streams.is_err() {
             child.kill();

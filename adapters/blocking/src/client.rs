@@ -20,7 +20,7 @@ use mcp_proto::{
 use mcp_service::{Calls, Host, Peer, block_on};
 
 use crate::{child::Child, handle::Handle, transport::Transport};
-use mcp_driver::{Command, Disconnected, DriverOptions, Error};
+use mcp_driver::{Command, Disconnected, DriverOptions, Error, Start};
 
 /// A connection to a server, after the handshake.
 ///
@@ -76,10 +76,8 @@ impl Client {
     /// As [`spawn`](Self::spawn).
     pub fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         Self::connect_with_retry(host, options, || {
-            #[cfg(feature = "signals")]
-            let _start = signals::Start::begin();
-            let (transport, child) =
-                Child::spawn(&command).map_err(|error| Error::Spawn { program: command.program(), error })?;
+            let (transport, child) = Child::spawn(&command, Start::begin())
+                .map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         })
     }

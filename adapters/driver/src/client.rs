@@ -27,7 +27,7 @@ use crate::{
 };
 #[cfg(feature = "os")]
 use crate::{
-    process::command::Command,
+    process::{command::Command, start::Start},
     stream::stream_runtime::{Resolve, StreamRuntime},
 };
 use mcp_service::{Calls, Deferred, Host, Peer};
@@ -68,12 +68,11 @@ impl<R: StreamRuntime> Client<R> {
     pub async fn spawn_with(command: Command, host: &Host, options: &DriverOptions) -> Result<Self, Error> {
         let command = &command;
         let start = || async move {
+            let start = Start::begin_async().await;
             let runtime = R::current()?;
             runtime.start_threads()?;
-            #[cfg(feature = "signals")]
-            let _start = signals::Start::begin_async().await;
-            let (transport, child) =
-                Child::start(command, &runtime).map_err(|error| Error::Spawn { program: command.program(), error })?;
+            let (transport, child) = Child::start(command, start, &runtime)
+                .map_err(|error| Error::Spawn { program: command.program(), error })?;
             Ok((transport, Some(child)))
         };
         Self::connect_with_retry(start, host, options).await

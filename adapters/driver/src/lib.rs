@@ -73,6 +73,8 @@ pub use process::command::Command;
 pub use process::restart::{RestartPolicy, RestartState};
 #[cfg(feature = "signals")]
 pub use process::signals;
+#[cfg(any(feature = "os", feature = "signals"))]
+pub use process::start::Start;
 pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stderr};
 pub use restarter::Restarter;
 #[cfg(feature = "http")]

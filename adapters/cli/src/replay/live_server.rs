@@ -14,9 +14,9 @@ use std::{
 };
 
 use mcp_driver::{
-    ChildState, Command, ShutdownStep,
+    ChildState, Command, ShutdownStep, Start,
     os::process::{ProcessGroup, Spawned, spawn},
-    signals::{Closing, Start, block_if_ending, register},
+    signals::{Closing, block_if_ending, register},
 };
 use mcp_proto::codec::LineDecoder;
 

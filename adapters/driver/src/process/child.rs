@@ -17,6 +17,7 @@ use crate::{
     os::process::{ProcessGroup, Spawned, spawn},
     process::{
         command::Command,
+        start::Start,
         state::{ChildState, Exit, ShutdownStep, Stderr},
     },
     runtime::{Runtime, sleep, timeout},
@@ -41,7 +42,11 @@ impl Child {
     ///
     /// # Errors
     /// If the program cannot be started, or the runtime cannot use its pipes.
-    pub(crate) fn start<R: StreamRuntime>(command: &Command, runtime: &R) -> io::Result<(OnRuntime<R>, Self)> {
+    pub(crate) fn start<R: StreamRuntime>(
+        command: &Command,
+        start: Start,
+        runtime: &R,
+    ) -> io::Result<(OnRuntime<R>, Self)> {
         let Spawned { child: started, group, stdin, stdout, stderr, output_end } = spawn(command.to_std())?;
         let child = Self { process: ChildState::new(command), group };
         let process = child.process.clone();
@@ -49,7 +54,7 @@ impl Child {
             output_end.wait();
             process.ended(status);
         };
-        let guard = KillOnDrop::new(child.clone());
+        let guard = KillOnDrop::new(child.clone(), start);
         let waiting = ExitWait::<R>(runtime.wait_for_child(started, ended)?);
         let pipes = || -> io::Result<_> {
             let missing = || io::Error::from(io::ErrorKind::NotFound);
@@ -122,10 +127,11 @@ struct KillOnDrop(Arc<Child>);
 
 impl KillOnDrop {
     /// Creates the guard. A signal that ends this process ends the child, too, also after its client was dropped.
-    fn new(child: Child) -> Self {
+    fn new(child: Child, start: Start) -> Self {
         let child = Arc::new(child);
         #[cfg(feature = "signals")]
         signals::register(&child);
+        drop(start);
         Self(child)
     }
 
@@ -278,7 +284,7 @@ mod tests {
     fn kills_group_of_ended_leader_and_no_other() {
         let (mut started, child) = sleeping();
         child.process.ended(None);
-        drop(KillOnDrop::new(child));
+        drop(KillOnDrop::new(child, Start::begin()));
         assert_eq!(
             started.wait().expect("it is ours").signal(),
             Some(9),
@@ -288,7 +294,7 @@ mod tests {
         child.process.ended(None);
         child.process.group_ended();
         child.kill();
-        drop(KillOnDrop::new(child.clone()));
+        drop(KillOnDrop::new(child.clone(), Start::begin()));
         // The id may belong to another group now, so it must not be killed. If it was, SIGTERM would come too late.
         child.group.terminate();
         assert_eq!(started.wait().expect("it is ours").signal(), Some(15), "its id is not used any more");

@@ -15,7 +15,7 @@ use std::{
 use super::child::Child;
 use crate::{
     os::process::{ReadPipe, WritePipe},
-    process::command::Command,
+    process::{command::Command, start::Start},
     runtime::{Runtime, Timer},
     stream::{
         io::{ByteReader, ByteWriter},
@@ -131,7 +131,7 @@ impl StreamRuntime for Stopped {
 /// Starts a program that runs until it is killed.
 fn start(has_pipes: bool) -> io::Result<(OnRuntime<Stopped>, Child)> {
     HAS_PIPES.set(has_pipes);
-    Child::start(&Command::new("sleep").arg("1000"), &Stopped)
+    Child::start(&Command::new("sleep").arg("1000"), Start::begin(), &Stopped)
 }
 
 /// Returns the signal that ended the process, for which the detached wait waits.

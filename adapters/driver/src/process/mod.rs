@@ -11,4 +11,6 @@ pub(crate) mod command;
 pub(crate) mod restart;
 #[cfg(feature = "signals")]
 pub mod signals;
+#[cfg(any(feature = "os", feature = "signals"))]
+pub(crate) mod start;
 pub(crate) mod state;

@@ -5,13 +5,14 @@
 
 use std::{
     io, process,
-    sync::{Arc, Condvar, Mutex, PoisonError, Weak},
+    sync::{Arc, Mutex, Weak},
     thread,
     time::Duration,
 };
 
 use crate::{
     os::{signals::on_end, thread::spawn},
+    process::start::Start,
     sync::lock,
     tuning::{self, ENDING_DRAIN, START_GRACE, set_ending},
 };
@@ -34,70 +35,11 @@ pub trait Closing: Send + Sync + 'static {
 /// All clients of this process and their children. A child outlives a client that is dropped.
 static CLIENTS: Mutex<Vec<Weak<dyn Closing>>> = Mutex::new(Vec::new());
 
-/// How many programs are being started.
-static STARTS: Mutex<usize> = Mutex::new(0);
-
-/// Notified when the last start is over.
-static STARTED: Condvar = Condvar::new();
-
 /// Returns whether this process is about to end because of a signal. Clients then do not report that their connections
 /// ended, so that the application does not exit first with another status.
 #[must_use]
 pub fn is_ending() -> bool {
     tuning::is_ending()
-}
-
-/// The start of a program, from before its process exists until it is registered. A signal waits for it, so that no
-/// process is left behind.
-#[derive(Debug)]
-pub struct Start(());
-
-impl Start {
-    /// Begins to start a program. Blocks the calling thread for ever if this process is about to end.
-    #[must_use]
-    pub fn begin() -> Self {
-        loop {
-            match Self::try_begin() {
-                Some(start) => return start,
-                None => block_if_ending(),
-            }
-        }
-    }
-
-    /// Begins to start a program. Stays pending for ever if this process is about to end.
-    pub async fn begin_async() -> Self {
-        match Self::try_begin() {
-            Some(start) => start,
-            None => std::future::pending().await,
-        }
-    }
-
-    /// Returns `None` if this process is about to end.
-    fn try_begin() -> Option<Self> {
-        let mut starts = lock(&STARTS);
-        if is_ending() {
-            return None;
-        }
-        *starts += 1;
-        Some(Self(()))
-    }
-
-    /// Waits until the programs that are being started are registered, but no longer than `limit`: a file system may
-    /// take any time. Returns whether they are.
-    fn wait_all(limit: Duration) -> bool {
-        let waited = STARTED.wait_timeout_while(lock(&STARTS), limit, |starts| *starts > 0);
-        !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
-    }
-}
-
-impl Drop for Start {
-    fn drop(&mut self) {
-        let mut starts = lock(&STARTS);
-        *starts -= 1;
-        if *starts == 0 {
-            STARTED.notify_all();
-        }
-    }
 }
 
 /// Blocks the calling thread for ever if this process is about to end.
@@ -114,12 +56,18 @@ pub async fn pending_if_ending() {
     }
 }
 
-/// Registers a client to be closed when a signal is received.
+/// Registers a client to be closed when a signal is received. If this process is about to end, it is closed at once.
 pub fn register<C: Closing>(client: &Arc<C>) {
-    let mut clients = lock(&CLIENTS);
-    clients.retain(|client| client.strong_count() > 0);
-    let client: Weak<C> = Arc::downgrade(client);
-    clients.push(client);
+    let weak: Weak<C> = Arc::downgrade(client);
+    {
+        let mut clients = lock(&CLIENTS);
+        clients.retain(|client| client.strong_count() > 0);
+        clients.push(weak);
+    }
+    if is_ending() {
+        client.begin_close();
+        client.stop_draining();
+    }
 }
 
 fn clients() -> Vec<Arc<dyn Closing>> {
@@ -131,9 +79,9 @@ fn clients() -> Vec<Arc<dyn Closing>> {
 /// one on, `close` and `wait` of clients do not return.
 ///
 /// Children with the default grace periods of [`Command`](crate::Command::shutdown_timeouts) are ended within 1.8
-/// seconds, so that a client whose child this process is does not kill it before. A program that is being started is
-/// ended as well, unless the system takes more than half a second for it. A client that would start another one waits
-/// for the end of the process instead.
+/// seconds, so that a client whose child this process is does not kill it before. If a program is being started, the
+/// time begins when it has started, unless the system takes more than half a second for that. A client that would start
+/// another one waits for the end of the process instead.
 ///
 /// On Windows these are Ctrl-C, Ctrl-Break and other events of the console, and the status is that of a program that
 /// Ctrl-C has ended. When the console is closed, the system does not wait for the clients.
@@ -155,23 +103,23 @@ fn shutdown_with(start_grace: Duration) -> io::Result<()> {
         let status = *ending.get_or_insert(status);
         set_ending();
         let close = move || {
-            Start::wait_all(start_grace);
             let closing = clients();
             closing.iter().for_each(|client| client.begin_close());
-            let draining = closing.clone();
             let stop = move || {
                 thread::sleep(ENDING_DRAIN);
-                draining.iter().for_each(|client| client.stop_draining());
+                closing.iter().for_each(|client| client.stop_draining());
             };
             if spawn("mcp-draining", stop).is_err() {
-                closing.iter().for_each(|client| client.stop_draining());
+                clients().iter().for_each(|client| client.stop_draining());
             }
-            closing.iter().for_each(|client| client.wait());
+            Start::wait_all(start_grace);
+            clients().iter().for_each(|client| client.wait());
             // Those of programs whose start has taken longer.
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         };
         if !is_first || spawn("mcp-closing", close).is_err() {
+            clients().iter().for_each(|client| client.kill());
             Start::wait_all(start_grace);
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
@@ -184,6 +132,7 @@ mod tests {
     use std::{
         env,
         future::Future,
+        io::Write,
         pin::pin,
         process::Command,
         sync::mpsc,
@@ -219,23 +168,6 @@ mod tests {
         assert!(!lock(&CLIENTS).iter().any(|other| other.ptr_eq(&weak)), "it takes memory");
     }
 
-    #[test]
-    fn signals_wait_for_programs_that_are_being_started() {
-        let limit = Duration::from_secs(60);
-        let [first, second] = [(); 2].map(|()| Start::begin());
-        drop(first);
-        assert!(!Start::wait_all(Duration::ZERO));
-        let starting = thread::spawn(move || {
-            let client = Arc::new(Client);
-            register(&client);
-            drop(second);
-            client
-        });
-        assert!(Start::wait_all(limit));
-        let client: Arc<dyn Closing> = starting.join().expect("it is registered");
-        assert!(clients().iter().any(|other| Arc::ptr_eq(other, &client)) && Start::wait_all(Duration::ZERO));
-    }
-
     /// Runs the rest of a test in a process of its own, because a process ends once. Returns `None` there, and what it
     /// has printed and its status here.
     fn in_child() -> Option<(String, process::ExitStatus)> {
@@ -268,16 +200,17 @@ mod tests {
     #[cfg(unix)]
     #[test]
     fn a_child_that_is_being_started_ends_with_the_process() {
-        /// Tells when it is closed, and prints its name when it is waited for.
-        struct Child(&'static str, mpsc::Sender<()>);
+        /// Tells when it is closed and waited for, and prints its name when it is waited for.
+        struct Child(&'static str, mpsc::Sender<String>);
 
         impl Closing for Child {
             fn begin_close(&self) {
-                let _ = self.1.send(());
+                let _ = self.1.send(format!("{} is closed", self.0));
             }
 
             fn wait(&self) {
-                println!("the {} child is waited for", self.0);
+                let _ = self.1.send(format!("{} is waited for", self.0));
+                let _ = writeln!(io::stdout(), "the {} child is waited for", self.0);
             }
 
             fn kill(&self) {}
@@ -288,20 +221,21 @@ mod tests {
                 ["first", "second"].iter().all(|name| text.contains(&format!("the {name} child is waited for")));
             return assert!(status.code() == Some(143) && are_closed, "{status} {text}");
         }
-        let (closed, is_closed) = mpsc::channel();
+        let limit = Duration::from_secs(60);
+        let (sender, events) = mpsc::channel();
         let start = Start::begin();
-        shutdown_with(Duration::from_secs(60)).expect("a handler");
-        let first = Arc::new(Child("first", closed.clone()));
+        shutdown_with(limit).expect("a handler");
+        let first = Arc::new(Child("first", sender.clone()));
         register(&first);
         let kill = Command::new("kill").arg(process::id().to_string()).status().expect("it runs");
         assert!(kill.success());
-        while !is_ending() {
-            thread::yield_now();
-        }
-        // Nothing is closed while the second one is being started.
-        assert_eq!(is_closed.recv_timeout(Duration::from_millis(50)), Err(mpsc::RecvTimeoutError::Timeout));
-        let second = Arc::new(Child("second", closed));
+        // The others are closed at once, but the process does not end while the second one is being started.
+        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("first is closed"));
+        let next = events.recv_timeout(Duration::from_millis(50));
+        assert_eq!(next, Err(mpsc::RecvTimeoutError::Timeout));
+        let second = Arc::new(Child("second", sender));
         register(&second);
+        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("second is closed"));
         drop(start);
         block_if_ending();
     }
