@@ -373,9 +373,12 @@ fn legacy_beside(probe: &mut Probe) -> Verdict {
     probe.call("server/discover", Value::Null)?.result()?;
     let reply = plain_initialize(probe)?;
     needs_acceptance(&reply)?;
-    ensure(reply.message["result"]["protocolVersion"].is_string(), || {
+    let version = &reply.message["result"]["protocolVersion"];
+    ensure(version.is_string(), || {
         format!("`initialize` after a modern request is answered with {}", brief(&reply.message))
-    })
+    })?;
+    ensure(version != MODERN, || format!("`initialize` is answered with {MODERN}, which has no sessions"))
+        .breaks(&["M-DUAL-020"])
 }
 
 fn modern_beside(probe: &mut Probe) -> Verdict {

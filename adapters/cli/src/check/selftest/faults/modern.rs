@@ -322,6 +322,12 @@ pub(super) const FAULTS: &[Fault] = &[
     })
     .of(ModernOnly),
     Fault::new("legacy-beside-modern", Spoil::SilentInOtherEra).also(&["modern-beside-legacy"]).breaks(&["M-DUAL-020"]),
+    Fault::messages("legacy-beside-modern", |q, m| {
+        if q["method"] == "initialize" && version(q).is_null() {
+            set(m, "/result/protocolVersion", json!("2026-07-28"));
+        }
+    })
+    .breaks(&["M-DUAL-020"]),
     Fault::new("modern-beside-legacy", Spoil::SilentInOtherEra).also(&["legacy-beside-modern"]).breaks(&["M-DUAL-019"]),
     Fault::messages("modern-only-initialize", |q, m| {
         if q["method"] == "initialize" && version(q).is_null() {
