@@ -329,3 +329,21 @@ fn sessions_are_deleted_after_a_refusal() {
     judge_wire(Wire::Site(Box::new(Expired { web, deletes: deletes.clone() })), TIMEOUT, &[]);
     assert!(deletes.get() > 10, "{}", deletes.get());
 }
+
+#[test]
+fn one_check_reports_a_method_that_is_not_known() {
+    let spoil = Spoil::Messages(|request, messages| {
+        let is_modern = request["params"]["_meta"]["io.modelcontextprotocol/protocolVersion"].is_string();
+        if is_modern && request["method"] == "server/discover" {
+            let capabilities = messages.first_mut().and_then(|message| message.pointer_mut("/result/capabilities"));
+            if let Some(capabilities) = capabilities {
+                *capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
+            }
+        }
+        if request["method"] == "subscriptions/listen" {
+            let error = json!({"code": -32601, "message": "no such method"});
+            *messages = vec![json!({"jsonrpc": "2.0", "id": request["id"], "error": error})];
+        }
+    });
+    assert_eq!(found(&judge(Place::Stdio, Profile::Full, spoil)), ["listen-empty"].into());
+}
