@@ -44,10 +44,13 @@ impl Outcome {
 /// The result of a check. `Ok` is passed.
 pub(super) type Verdict = Result<(), Outcome>;
 
-/// Names the rules that a step of a check with several rules breaks.
+/// What a step of a check means for its outcome.
 pub(super) trait Breaks {
     /// Sets the broken rules of a failure, unless it has some: a check accuses a server of no other one.
     fn breaks(self, rules: Rules) -> Self;
+
+    /// Makes a missing response a reason why the check is not reachable: another check reports it.
+    fn or_unreachable(self) -> Self;
 }
 
 impl<T> Breaks for Result<T, Outcome> {
@@ -55,6 +58,13 @@ impl<T> Breaks for Result<T, Outcome> {
         self.map_err(|outcome| match outcome {
             Outcome::Failed { why, broken } if broken.is_empty() => Outcome::Failed { why, broken: rules.to_vec() },
             Outcome::NoResponse(why) => Outcome::Failed { why, broken: rules.to_vec() },
+            outcome => outcome,
+        })
+    }
+
+    fn or_unreachable(self) -> Self {
+        self.map_err(|outcome| match outcome {
+            Outcome::NoResponse(why) => Outcome::NotReachable(why),
             outcome => outcome,
         })
     }

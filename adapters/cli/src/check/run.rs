@@ -51,8 +51,8 @@ impl Finding {
     pub(super) fn rules(&self) -> &[&'static str] {
         match &self.verdict {
             Err(Outcome::Failed { broken, .. }) if !broken.is_empty() => broken,
-            // The first rule of a check is the one about what the server returns.
-            Err(Outcome::NoResponse(_)) => &self.check.rules[..1],
+            // A check that expects a response begins with the rule about what the server returns.
+            Err(Outcome::NoResponse(_)) => self.check.rules.get(..1).unwrap_or_default(),
             _ => self.check.rules,
         }
     }

@@ -7,6 +7,7 @@ use std::{
     process::Child,
     sync::{
         Arc, Mutex, PoisonError,
+        atomic::{AtomicBool, Ordering},
         mpsc::{self, Receiver, RecvTimeoutError, SyncSender},
     },
     thread,
@@ -51,6 +52,8 @@ pub(super) struct LiveServer {
 /// The process of a server, and its group: a launcher such as `npx` has the server as its own child.
 struct Process {
     child: Mutex<Child>,
+    /// Whether a signal has begun to end it. A second SIGTERM may mean something else to it.
+    is_closing: AtomicBool,
     state: Arc<ChildState>,
     group: ProcessGroup,
 }
@@ -80,7 +83,7 @@ impl Process {
 
 impl Closing for Process {
     fn begin_close(&self) {
-        if !self.state.is_group_gone() {
+        if !self.is_closing.swap(true, Ordering::Relaxed) && !self.state.is_group_gone() {
             self.group.terminate();
         }
     }
@@ -101,7 +104,8 @@ impl LiveServer {
     pub(super) fn start(command: &Command) -> io::Result<Self> {
         let start = Start::begin();
         let Spawned { child, group, stdin, stdout, .. } = spawn(command.to_std())?;
-        let process = Arc::new(Process { child: Mutex::new(child), state: ChildState::new(command), group });
+        let (child, is_closing) = (Mutex::new(child), AtomicBool::new(false));
+        let process = Arc::new(Process { child, is_closing, state: ChildState::new(command), group });
         register(&process);
         drop(start);
         #[cfg(unix)]

@@ -4,7 +4,9 @@
 //! the processes that it has started, which would not notice that its input has ended.
 
 use std::{
-    io, process,
+    io,
+    mem::ManuallyDrop,
+    process,
     sync::{Arc, Mutex, Weak},
     thread,
     time::Duration,
@@ -12,7 +14,7 @@ use std::{
 
 use crate::{
     os::{signals::on_end, thread::spawn},
-    process::start::Start,
+    process::start::STARTS,
     sync::lock,
     tuning::{self, ENDING_DRAIN, START_GRACE, set_ending},
 };
@@ -70,8 +72,10 @@ pub fn register<C: Closing>(client: &Arc<C>) {
     }
 }
 
-fn clients() -> Vec<Arc<dyn Closing>> {
-    lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect()
+/// Returns the clients that exist. They are not dropped: the thread that drops the last handle of a client waits for the
+/// end of this process, which the threads that call this function bring about.
+fn clients() -> ManuallyDrop<Vec<Arc<dyn Closing>>> {
+    ManuallyDrop::new(lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect())
 }
 
 /// Closes every `Client` of this process on SIGINT, SIGTERM and SIGHUP, as its `close` does, and then ends the process
@@ -112,7 +116,7 @@ fn shutdown_with(start_grace: Duration) -> io::Result<()> {
             if spawn("mcp-draining", stop).is_err() {
                 clients().iter().for_each(|client| client.stop_draining());
             }
-            Start::wait_all(start_grace);
+            STARTS.wait(start_grace);
             clients().iter().for_each(|client| client.wait());
             // Those of programs whose start has taken longer.
             clients().iter().for_each(|client| client.kill());
@@ -120,7 +124,7 @@ fn shutdown_with(start_grace: Duration) -> io::Result<()> {
         };
         if !is_first || spawn("mcp-closing", close).is_err() {
             clients().iter().for_each(|client| client.kill());
-            Start::wait_all(start_grace);
+            STARTS.wait(start_grace);
             clients().iter().for_each(|client| client.kill());
             process::exit(status);
         }
@@ -135,11 +139,15 @@ mod tests {
         io::Write,
         pin::pin,
         process::Command,
-        sync::mpsc,
+        sync::{
+            atomic::{AtomicBool, Ordering},
+            mpsc,
+        },
         task::{Context, Waker},
     };
 
     use super::*;
+    use crate::process::start::Start;
 
     struct Client;
 
@@ -194,22 +202,37 @@ mod tests {
         assert!(is_startable());
         set_ending();
         assert!(is_ending() && is_pending() && !is_startable());
-        assert!(Start::wait_all(Duration::ZERO), "a start that did not begin is waited for");
+        assert!(STARTS.wait(Duration::ZERO), "a start that did not begin is waited for");
     }
 
     #[cfg(unix)]
     #[test]
     fn a_child_that_is_being_started_ends_with_the_process() {
         /// Tells when it is closed and waited for, and prints its name when it is waited for.
-        struct Child(&'static str, mpsc::Sender<String>);
+        struct Child(&'static str, mpsc::Sender<String>, Arc<AtomicBool>);
+
+        // As clients on threads do.
+        impl Drop for Child {
+            fn drop(&mut self) {
+                block_if_ending();
+            }
+        }
 
         impl Closing for Child {
             fn begin_close(&self) {
                 let _ = self.1.send(format!("{} is closed", self.0));
             }
 
+            fn stop_draining(&self) {
+                let _ = self.1.send(format!("{} is drained", self.0));
+            }
+
             fn wait(&self) {
                 let _ = self.1.send(format!("{} is waited for", self.0));
+                // The application drops its handle meanwhile.
+                while self.0 == "first" && self.2.load(Ordering::Acquire) {
+                    thread::yield_now();
+                }
                 let _ = writeln!(io::stdout(), "the {} child is waited for", self.0);
             }
 
@@ -225,18 +248,27 @@ mod tests {
         let (sender, events) = mpsc::channel();
         let start = Start::begin();
         shutdown_with(limit).expect("a handler");
-        let first = Arc::new(Child("first", sender.clone()));
+        let is_held = Arc::new(AtomicBool::new(true));
+        let first = Arc::new(Child("first", sender.clone(), is_held.clone()));
         register(&first);
         let kill = Command::new("kill").arg(process::id().to_string()).status().expect("it runs");
         assert!(kill.success());
         // The others are closed at once, but the process does not end while the second one is being started.
         assert_eq!(events.recv_timeout(limit).as_deref(), Ok("first is closed"));
+        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("first is drained"));
         let next = events.recv_timeout(Duration::from_millis(50));
         assert_eq!(next, Err(mpsc::RecvTimeoutError::Timeout));
-        let second = Arc::new(Child("second", sender));
+        let second = Arc::new(Child("second", sender, is_held.clone()));
         register(&second);
-        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("second is closed"));
+        for event in ["second is closed", "second is drained"] {
+            assert_eq!(events.recv_timeout(limit).as_deref(), Ok(event));
+        }
         drop(start);
-        block_if_ending();
+        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("first is waited for"));
+        drop(first);
+        is_held.store(false, Ordering::Release);
+        assert_eq!(events.recv_timeout(limit).as_deref(), Ok("second is waited for"));
+        // The process ends before.
+        thread::sleep(limit);
     }
 }

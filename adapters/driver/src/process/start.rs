@@ -10,23 +10,28 @@ use std::{sync::PoisonError, time::Duration};
 
 use crate::{sync::lock, tuning::is_ending};
 
-/// How many programs are being started.
-static STARTS: Mutex<usize> = Mutex::new(0);
+/// The starts of this process.
+pub(super) static STARTS: Starts = Starts { count: Mutex::new(0), none: Condvar::new() };
 
-/// Notified when the last start is over.
-static STARTED: Condvar = Condvar::new();
+/// Counts programs that are being started.
+#[derive(Debug)]
+pub(super) struct Starts {
+    count: Mutex<usize>,
+    /// Notified when the last start is over.
+    none: Condvar,
+}
 
 /// The start of a program, from before its process exists until it is registered. A signal waits for it, so that no
 /// process is left behind.
 #[derive(Debug)]
 #[must_use]
-pub struct Start(());
+pub struct Start(&'static Starts);
 
 impl Start {
     /// Begins to start a program. Blocks the calling thread for ever if a signal is about to end this process.
     pub fn begin() -> Self {
         loop {
-            match Self::try_begin() {
+            match STARTS.begin() {
                 Some(start) => return start,
                 None => thread::park(),
             }
@@ -35,37 +40,39 @@ impl Start {
 
     /// Begins to start a program. Stays pending for ever if a signal is about to end this process.
     pub async fn begin_async() -> Self {
-        match Self::try_begin() {
+        match STARTS.begin() {
             Some(start) => start,
             None => pending().await,
         }
     }
+}
 
+impl Starts {
     /// Returns `None` if a signal is about to end this process.
-    fn try_begin() -> Option<Self> {
-        let mut starts = lock(&STARTS);
+    fn begin(&'static self) -> Option<Start> {
+        let mut count = lock(&self.count);
         if is_ending() {
             return None;
         }
-        *starts += 1;
-        Some(Self(()))
+        *count += 1;
+        Some(Start(self))
     }
 
     /// Waits until the programs that are being started are registered, but no longer than `limit`: a file system may
     /// take any time. Returns whether they are.
     #[cfg(feature = "signals")]
-    pub(super) fn wait_all(limit: Duration) -> bool {
-        let waited = STARTED.wait_timeout_while(lock(&STARTS), limit, |starts| *starts > 0);
+    pub(super) fn wait(&self, limit: Duration) -> bool {
+        let waited = self.none.wait_timeout_while(lock(&self.count), limit, |count| *count > 0);
         !waited.unwrap_or_else(PoisonError::into_inner).1.timed_out()
     }
 }
 
 impl Drop for Start {
     fn drop(&mut self) {
-        let mut starts = lock(&STARTS);
-        *starts -= 1;
-        if *starts == 0 {
-            STARTED.notify_all();
+        let mut count = lock(&self.0.count);
+        *count -= 1;
+        if *count == 0 {
+            self.0.none.notify_all();
         }
     }
 }
@@ -76,12 +83,13 @@ mod tests {
 
     #[test]
     fn all_starts_are_waited_for() {
-        let [first, second] = [(); 2].map(|()| Start::begin());
+        static OWN: Starts = Starts { count: Mutex::new(0), none: Condvar::new() };
+        let [first, second] = [(); 2].map(|()| OWN.begin().expect("this process does not end"));
         drop(first);
-        assert!(!Start::wait_all(Duration::ZERO));
+        assert!(!OWN.wait(Duration::ZERO));
         let starting = thread::spawn(move || drop(second));
-        assert!(Start::wait_all(Duration::from_secs(60)));
+        assert!(OWN.wait(Duration::from_secs(60)));
         starting.join().expect("it is over");
-        assert!(Start::wait_all(Duration::ZERO));
+        assert!(OWN.wait(Duration::ZERO));
     }
 }

@@ -129,6 +129,7 @@ impl Stage {
         if !argument["name"].is_string() || !argument["value"].is_string() {
             self.notice(of_argument, "`argument` does not have its shape", text);
         }
+        // The rules are about this member only.
         let Some(resolved) = params["context"].get("arguments") else { return };
         // Earlier revisions have no such member.
         if !self.script.is_modern && self.session.version.as_deref() < Some("2025-06-18") {
@@ -136,7 +137,7 @@ impl Stage {
         }
         self.see("completion context");
         if !resolved.as_object().is_some_and(|map| map.values().all(Value::is_string)) {
-            self.notice(of_context, "the arguments of `context` are no texts", text);
+            self.notice(of_context, "the arguments of `context` are not a map of strings", text);
         }
     }
 

@@ -194,7 +194,7 @@ fn undeclared_features(probe: &mut Probe) -> Verdict {
             continue;
         }
         tried += 1;
-        let reply = probe.call(method, Value::Null)?;
+        let reply = probe.call(method, Value::Null).or_unreachable()?;
         let offered = reply.message["result"][member].as_array().map_or(0, Vec::len);
         let broken: Rules = match capability {
             "tools" => &["LIFE-023", "TOOL-001"],

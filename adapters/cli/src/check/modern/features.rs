@@ -67,7 +67,7 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     modern(
         "modern-contents",
         "Contents have caching hints, a URI, and text or base64",
-        &["M-RES-011", "M-RES-012", "M-CACHE-002", "M-CACHE-003"],
+        &["M-RES-011", "M-RES-012", "M-CACHE-001", "M-CACHE-002", "M-CACHE-003"],
         contents,
     )
     .needs("resources"),
@@ -209,10 +209,10 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
     let mut paged = 0;
     let verdict = judge_each(lists(probe), |(method, member)| {
         probe.list_with_cursors(method, member, &["M-PAGE-001"])?;
-        let first = probe.call(method, Value::Null)?;
+        let first = probe.call(method, Value::Null).or_unreachable()?;
         let Some(next) = first.result()?.get("nextCursor") else { return Ok(()) };
         paged += 1;
-        let second = probe.call(method, json!({"cursor": next}))?;
+        let second = probe.call(method, json!({"cursor": next})).or_unreachable()?;
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
         ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}")).breaks(&["M-CACHE-025"])
     });
@@ -309,7 +309,7 @@ fn contents(probe: &mut Probe) -> Verdict {
     }
     let result_value = &reply.message["result"];
     let has_hints = result_value.get("ttlMs").is_some() && result_value.get("cacheScope").is_some();
-    ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into()).breaks(OF_RESULT)?;
+    ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into()).breaks(&["M-RES-011", "M-CACHE-001"])?;
     hints(result_value, &["M-CACHE-002"], &["M-CACHE-003"])?;
     let Some(all) = result.get("contents").and_then(Value::as_array) else {
         return failed("`contents` is not an array").breaks(OF_RESULT);

@@ -370,13 +370,14 @@ fn plain_initialize(probe: &mut Probe) -> Result<Reply, Outcome> {
 fn legacy_beside(probe: &mut Probe) -> Verdict {
     needs_both_eras(probe)?;
     probe.fresh()?;
-    probe.call("server/discover", Value::Null)?.result()?;
+    probe.call("server/discover", Value::Null).or_unreachable()?.result()?;
     let reply = plain_initialize(probe)?;
     needs_acceptance(&reply)?;
     let version = &reply.message["result"]["protocolVersion"];
     ensure(version.is_string(), || {
         format!("`initialize` after a modern request is answered with {}", brief(&reply.message))
-    })?;
+    })
+    .breaks(&["M-DUAL-020"])?;
     ensure(version != MODERN, || format!("`initialize` is answered with {MODERN}, which has no sessions"))
         .breaks(&["M-DUAL-020"])
 }
@@ -384,7 +385,7 @@ fn legacy_beside(probe: &mut Probe) -> Verdict {
 fn modern_beside(probe: &mut Probe) -> Verdict {
     needs_both_eras(probe)?;
     probe.fresh()?;
-    plain_initialize(probe)?.result()?;
+    plain_initialize(probe).or_unreachable()?.result()?;
     probe.write_line(br#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#)?;
     let reply = probe.call("server/discover", Value::Null)?;
     needs_acceptance(&reply)?;

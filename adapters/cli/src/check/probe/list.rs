@@ -7,7 +7,7 @@ use std::{
 
 use serde_json::{Value, json};
 
-use super::{Entry, Probe};
+use super::{Entry, Mode, Probe};
 use crate::check::outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_reachable};
 
 /// The most pages of a list that are read.
@@ -91,16 +91,28 @@ impl Probe {
         }
     }
 
-    /// Reads a list, once in an era, unless what is in the way may be gone later.
+    /// Reads a list, once in an era, unless what is in the way may be gone later. Without a response the next list has a
+    /// new connection, and this one is read once more.
     fn read_once(&mut self, method: &'static str, member: &str) -> ReadList {
         if let Some(read) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(&read.entries);
             return read.clone();
         }
-        let (from, mut wrong_cursor) = (self.observed.len(), None);
-        let items = self.read_pages(method, member, &mut wrong_cursor);
-        let read = ReadList { items, wrong_cursor, entries: self.observed.since(from) };
-        if !matches!(read.items, Err(NoList::NoItems(Outcome::NotReachable(_) | Outcome::NotApplicable(_)))) {
+        let (count, mut wrong_cursor) = (self.observed.count(), None);
+        let items = match self.enter().or_unreachable() {
+            Ok(()) => self.read_pages(method, member, &mut wrong_cursor),
+            Err(outcome) => Err(outcome.into()),
+        };
+        let is_lasting = match &items {
+            Err(NoList::NoItems(Outcome::NoResponse(_))) => {
+                self.mode = Mode::Unknown;
+                !self.silent.insert((self.era, method))
+            }
+            Err(NoList::NoItems(_)) => false,
+            _ => true,
+        };
+        let read = ReadList { items, wrong_cursor, entries: self.observed.since(count) };
+        if is_lasting {
             self.lists.insert((self.era, method), read.clone());
         }
         read
@@ -120,12 +132,12 @@ impl Probe {
             let mut reply = self.call(method, params)?;
             reply.result()?;
             let result = &mut reply.message["result"];
-            let text = result.to_string();
-            bytes += text.len();
+            bytes += result.to_string().len();
             if bytes > MAX_LIST {
                 return Err(NoList::TooLong(format!("{method} has more than {MAX_LIST} bytes")));
             }
             let before = all.len();
+            let text = result[member].to_string();
             let Value::Array(items) = result[member].take() else {
                 return Err(NoList::NoItems(Outcome::NotReachable(format!(
                     "the result of {method} has no array `{member}`"
@@ -140,13 +152,16 @@ impl Probe {
                     return Ok(all);
                 }
             };
-            let page = hasher.hash_one(text);
+            let page = hasher.hash_one((text, &next));
             if let Some(cursor) = cursor.replace(next)
                 && let Some((first, same)) = pages.insert(cursor, (before, page))
                 && same == page
             {
-                let why = format!("{method} returns the same page for a cursor again, so that it has no end");
-                return Err(if first < before { NoList::Endless(why) } else { NoList::TooLong(why) });
+                return Err(if first < before {
+                    NoList::Endless(format!("{method} returns the same page for a cursor again, so that it has no end"))
+                } else {
+                    NoList::TooLong(format!("{method} returns an empty page for a cursor again"))
+                });
             }
         }
         Err(NoList::TooLong(format!("{method} has more than {MAX_PAGES} pages")))

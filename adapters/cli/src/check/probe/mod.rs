@@ -5,7 +5,7 @@ mod observed;
 mod send;
 
 use std::{
-    collections::{BTreeMap, HashMap},
+    collections::{BTreeMap, BTreeSet, HashMap},
     time::Duration,
 };
 
@@ -96,6 +96,8 @@ pub(super) struct Probe {
     sent: HashMap<String, bool>,
     /// Lists that were read, also those without an end.
     lists: BTreeMap<(Era, &'static str), ReadList>,
+    /// Lists that had no response once.
+    silent: BTreeSet<(Era, &'static str)>,
     /// Responses to requests of the server that are to be sent, and how many the check has had.
     replies: Vec<Value>,
     reply_count: usize,
@@ -149,6 +151,7 @@ impl Probe {
             observed: Observed::default(),
             sent: HashMap::new(),
             lists: BTreeMap::new(),
+            silent: BTreeSet::new(),
             replies: Vec::new(),
             reply_count: 0,
             accepts_logging: false,

@@ -51,12 +51,14 @@ impl Observed {
         self.entries.push(Entry { is_sent, text: masked(&self.secrets, text) });
     }
 
-    pub(super) fn len(&self) -> usize {
-        self.entries.len()
+    /// Returns how many entries the check has had.
+    pub(super) fn count(&self) -> usize {
+        self.entries.len() + self.left_out
     }
 
-    /// Returns the entries from a position on.
-    pub(super) fn since(&self, from: usize) -> Vec<Entry> {
+    /// Returns the entries after the first ones, as far as they are kept.
+    pub(super) fn since(&self, count: usize) -> Vec<Entry> {
+        let from = if self.left_out == 0 { count } else { count.saturating_sub(self.left_out).max(1) };
         self.entries.get(from..).unwrap_or_default().to_vec()
     }
 
@@ -225,6 +227,20 @@ mod tests {
         let broken = vec!["BASE-003", "BASE-004", "BASE-006"];
         assert_eq!(observed.broken(rules), Some((broken, "two, and: one".to_owned())));
         assert_eq!(observed.broken(&["BASE-005"]), None);
+    }
+
+    #[test]
+    fn entries_are_found_where_others_were_left_out() {
+        let mut observed = Observed::default();
+        for number in 0..2 * ENTRIES {
+            let count = observed.count();
+            observed.add(false, &number.to_string());
+            assert_eq!(observed.since(count), [Entry { is_sent: false, text: number.to_string() }], "{number}");
+            assert_eq!(observed.since(count + 1), []);
+        }
+        let last: Vec<_> = observed.since(0).into_iter().map(|entry| entry.text).collect();
+        let (first, next) = ((ENTRIES + 1).to_string(), (2 * ENTRIES - 1).to_string());
+        assert_eq!((last.len(), &last[0], last.last()), (ENTRIES - 1, &first, Some(&next)));
     }
 
     #[test]

@@ -146,7 +146,7 @@ fn lists_that_are_too_long_break_no_rule() {
             }
         },
     ];
-    for (spoil, why) in spoils.into_iter().zip(["1000 pages", "for a cursor again"]) {
+    for (spoil, why) in spoils.into_iter().zip(["1000 pages", "page for a cursor again"]) {
         let findings = judge(Place::Stdio, Profile::LegacyOnly, Spoil::Messages(spoil));
         assert_eq!(found(&findings), [].into(), "{why}");
         let finding = findings.iter().find(|it| it.check.id == "tools-list").expect("it was run");
@@ -155,7 +155,7 @@ fn lists_that_are_too_long_break_no_rule() {
 }
 
 #[test]
-fn lists_without_a_response_fail_one_check() {
+fn lists_without_a_response_or_an_end_fail_one_check_each() {
     // The second page has no response, the prompts have no end.
     let spoil = Spoil::Messages(|request, messages| {
         if request["method"] == "tools/list" && request["params"]["cursor"] == "next" {
@@ -176,7 +176,7 @@ fn lists_without_a_response_fail_one_check() {
     assert_eq!(found(&findings), ["list-end", "tools-list"].into());
     let rules = |id: &str| findings.iter().find(|it| it.check.id == id).expect("it was run").rules().to_vec();
     assert_eq!((rules("tools-list"), rules("list-end")), (vec!["TOOL-002"], vec!["PAGE-003"]));
-    assert_eq!(LISTS.get(), 1, "it was read again");
+    assert_eq!(LISTS.get(), 2, "it was read more than once again");
 }
 
 #[test]
@@ -200,4 +200,63 @@ fn a_cursor_may_come_again_before_other_items() {
     assert_eq!(found(&findings), [].into(), "{findings:#?}");
     let ends = findings.iter().find(|it| it.check.id == "list-end").expect("it was run");
     assert_eq!(ends.word(), "passed");
+}
+
+/// A server that ends when it receives a request of this method.
+struct Ends(Memory, &'static str, bool);
+
+impl Program for Ends {
+    fn restart(&mut self) -> io::Result<()> {
+        self.2 = false;
+        self.0.restart()
+    }
+
+    fn write(&mut self, bytes: &[u8]) -> io::Result<()> {
+        let message: Value = serde_json::from_slice(bytes).unwrap_or_default();
+        self.2 |= message["method"] == self.1;
+        if self.2 { Ok(()) } else { self.0.write(bytes) }
+    }
+
+    fn read_line(&mut self, timeout: Duration) -> Read {
+        if self.2 { Read::End } else { self.0.read_line(timeout) }
+    }
+
+    fn ends_after_input(&mut self, timeout: Duration) -> bool {
+        self.2 || self.0.ends_after_input(timeout)
+    }
+}
+
+#[test]
+fn a_list_that_ends_the_server_accuses_no_other_list() {
+    let rows = [
+        ("tools/list", ["tools-list", "modern-tools-list"]),
+        ("prompts/list", ["prompts-list", "modern-prompts-list"]),
+        ("resources/list", ["resources-list", "modern-resources-list"]),
+        ("resources/templates/list", ["templates-list", "modern-templates-list"]),
+    ];
+    let lists = rows.iter().flat_map(|(_, checks)| *checks).chain(["list-cursor", "modern-list-cursor", "list-end"]);
+    let only: Vec<_> = ["icons"].into_iter().chain(lists).map(str::to_owned).collect();
+    for (method, checks) in rows {
+        let program = Ends(Memory::new(Profile::Full, Spoil::Nothing), method, false);
+        let findings = judge_wire(Wire::Program(Box::new(program)), Duration::from_secs(10), &only);
+        assert_eq!(found(&findings), checks.into(), "{method}");
+        assert!(findings.iter().filter(|it| checks.contains(&it.check.id)).all(|it| it.rules().len() == 1));
+    }
+}
+
+#[test]
+fn pages_may_differ_in_more_than_their_items() {
+    thread_local! {
+        static TIME: Cell<usize> = const { Cell::new(0) };
+    }
+    let spoil = Spoil::Messages(|request, messages| {
+        TIME.set(TIME.get() + 1);
+        if request["method"] == "tools/list"
+            && let Some(result) = messages.first_mut().and_then(|it| it.get_mut("result"))
+        {
+            result["nextCursor"] = json!("next");
+            result["_meta"] = json!({"example.com/time": TIME.get()});
+        }
+    });
+    assert_eq!(found(&judge(Place::Stdio, Profile::LegacyOnly, spoil)), ["list-end"].into());
 }

@@ -337,7 +337,7 @@ fn one_check_reports_a_method_that_is_not_known() {
         if is_modern && request["method"] == "server/discover" {
             let capabilities = messages.first_mut().and_then(|message| message.pointer_mut("/result/capabilities"));
             if let Some(capabilities) = capabilities {
-                *capabilities = json!({"tools": {}, "prompts": {}, "resources": {}});
+                *capabilities = json!({"tools": {}, "prompts": {}, "resources": {}, "completions": {}});
             }
         }
         if request["method"] == "subscriptions/listen" {
