@@ -44,7 +44,7 @@ impl Outcome {
 /// The result of a check. `Ok` is passed.
 pub(super) type Verdict = Result<(), Outcome>;
 
-/// What a step of a check means for its outcome.
+/// Decides what the failure of a step of a check means for its outcome.
 pub(super) trait Breaks {
     /// Sets the broken rules of a failure, unless it has some: a check accuses a server of no other one.
     fn breaks(self, rules: Rules) -> Self;

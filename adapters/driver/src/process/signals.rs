@@ -72,8 +72,8 @@ pub fn register<C: Closing>(client: &Arc<C>) {
     }
 }
 
-/// Returns the clients that exist. They are not dropped: the thread that drops the last handle of a client waits for the
-/// end of this process, which the threads that call this function bring about.
+/// Returns the clients that exist. They are not dropped: the thread that drops the last handle of a client waits for
+/// the end of this process, which the threads that call this function bring about.
 fn clients() -> ManuallyDrop<Vec<Arc<dyn Closing>>> {
     ManuallyDrop::new(lock(&CLIENTS).iter().filter_map(Weak::upgrade).collect())
 }

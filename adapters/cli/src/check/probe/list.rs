@@ -91,8 +91,8 @@ impl Probe {
         }
     }
 
-    /// Reads a list, once in an era, unless what is in the way may be gone later. Without a response the next list has a
-    /// new connection, and this one is read once more.
+    /// Reads a list, once in an era, unless what is in the way may be gone later. Without a response the next list has
+    /// a new connection, and this one is read once more.
     fn read_once(&mut self, method: &'static str, member: &str) -> ReadList {
         if let Some(read) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(&read.entries);
