@@ -52,13 +52,20 @@ pub(super) struct LiveServer {
 /// The process of a server, and its group: a launcher such as `npx` has the server as its own child.
 struct Process {
     child: Mutex<Child>,
-    /// Whether a signal has begun to end it. A second SIGTERM may mean something else to it.
-    is_closing: AtomicBool,
+    /// Whether it has got SIGTERM. A second one may mean something else to it.
+    is_terminated: AtomicBool,
     state: Arc<ChildState>,
     group: ProcessGroup,
 }
 
 impl Process {
+    /// Sends SIGTERM to the group, once.
+    fn terminate(&self) {
+        if !self.is_terminated.swap(true, Ordering::Relaxed) {
+            self.group.terminate();
+        }
+    }
+
     /// Ends the process and its group, whose input is closed. `pause` waits for a part of the given time.
     fn shut_down(&self, mut pause: impl FnMut(Duration)) {
         let mut sequence = self.state.shutdown_sequence(Instant::now());
@@ -73,7 +80,7 @@ impl Process {
                 // The system may have reused the id of a group that is gone.
                 _ if self.state.is_group_gone() => return,
                 ShutdownStep::Wait(time) => pause(time),
-                ShutdownStep::Terminate => self.group.terminate(),
+                ShutdownStep::Terminate => self.terminate(),
                 ShutdownStep::Kill => self.group.kill(),
                 ShutdownStep::Done => self.state.group_ended(),
             }
@@ -83,8 +90,8 @@ impl Process {
 
 impl Closing for Process {
     fn begin_close(&self) {
-        if !self.is_closing.swap(true, Ordering::Relaxed) && !self.state.is_group_gone() {
-            self.group.terminate();
+        if !self.state.is_group_gone() {
+            self.terminate();
         }
     }
 
@@ -104,8 +111,8 @@ impl LiveServer {
     pub(super) fn start(command: &Command) -> io::Result<Self> {
         let start = Start::begin();
         let Spawned { child, group, stdin, stdout, .. } = spawn(command.to_std())?;
-        let (child, is_closing) = (Mutex::new(child), AtomicBool::new(false));
-        let process = Arc::new(Process { child, is_closing, state: ChildState::new(command), group });
+        let (child, is_terminated) = (Mutex::new(child), AtomicBool::new(false));
+        let process = Arc::new(Process { child, is_terminated, state: ChildState::new(command), group });
         register(&process);
         drop(start);
         #[cfg(unix)]

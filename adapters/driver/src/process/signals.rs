@@ -144,6 +144,7 @@ mod tests {
             mpsc,
         },
         task::{Context, Waker},
+        time::Instant,
     };
 
     use super::*;
@@ -230,7 +231,8 @@ mod tests {
             fn wait(&self) {
                 let _ = self.1.send(format!("{} is waited for", self.0));
                 // The application drops its handle meanwhile.
-                while self.0 == "first" && self.2.load(Ordering::Acquire) {
+                let until = Instant::now() + Duration::from_secs(60);
+                while self.0 == "first" && self.2.load(Ordering::Acquire) && Instant::now() < until {
                     thread::yield_now();
                 }
                 let _ = writeln!(io::stdout(), "the {} child is waited for", self.0);

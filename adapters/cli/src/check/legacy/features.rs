@@ -179,20 +179,25 @@ fn list_end(probe: &mut Probe) -> Verdict {
 
 fn list_stable(probe: &mut Probe) -> Verdict {
     let mut paged = 0;
-    for (method, member) in lists(probe) {
+    let verdict = judge_each(lists(probe), |(method, member)| {
         let all = probe.list(method, member)?;
-        let first = probe.call(method, Value::Null)?;
+        let first = probe.call_needed(method, Value::Null)?;
         let page = first.message["result"][member].as_array().map_or(0, Vec::len);
         paged += usize::from(page < all.len());
         let key = if member == "resources" { "uri" } else { "name" };
         let key = if member == "resourceTemplates" { "uriTemplate" } else { key };
-        shapes::unique(&all, key).or_else(|_| failed(format!("{method} returns an item on two pages, or twice")))?;
-    }
-    if paged == 0 { not_applicable("all lists have one page") } else { Ok(()) }
+        shapes::unique(&all, key).or_else(|_| failed(format!("{method} returns an item on two pages, or twice")))
+    });
+    if paged == 0 { verdict.and_then(|()| not_applicable("all lists have one page")) } else { verdict }
 }
 
 fn invalid_cursor(probe: &mut Probe) -> Verdict {
-    let Some((method, _)) = lists(probe).first().copied() else { return not_applicable("the server has no lists") };
+    let Some((method, member)) = lists(probe).first().copied() else {
+        return not_applicable("the server has no lists");
+    };
+    // Whether the list is there at all is another check.
+    probe.list(method, member)?;
+    probe.enter()?;
     probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
 }
 

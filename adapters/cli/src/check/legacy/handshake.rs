@@ -4,7 +4,7 @@ use serde_json::{Value, json};
 
 use crate::check::{
     definition::{Check, legacy},
-    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, judge_each, not_applicable, not_reachable},
     probe::{LEGACY, Mode, NEWEST, Probe, Wire, initialize_params},
     shapes::{self, CapabilityRules},
 };
@@ -189,12 +189,12 @@ fn icons(probe: &mut Probe) -> Verdict {
 
 fn undeclared_features(probe: &mut Probe) -> Verdict {
     let mut tried = 0;
-    for (capability, method, member) in shapes::LISTS {
+    let verdict = judge_each(shapes::LISTS, |(capability, method, member)| {
         if probe.capability(capability).is_some() || method.contains("templates") {
-            continue;
+            return Ok(());
         }
         tried += 1;
-        let reply = probe.call(method, Value::Null).or_unreachable()?;
+        let reply = probe.call_needed(method, Value::Null)?;
         let offered = reply.message["result"][member].as_array().map_or(0, Vec::len);
         let broken: Rules = match capability {
             "tools" => &["LIFE-023", "TOOL-001"],
@@ -202,9 +202,9 @@ fn undeclared_features(probe: &mut Probe) -> Verdict {
             _ => &["LIFE-023", "RES-001"],
         };
         ensure(offered == 0, || format!("{method} returns {offered} items, but `{capability}` is not declared"))
-            .breaks(broken)?;
-    }
-    if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { Ok(()) }
+            .breaks(broken)
+    });
+    if tried == 0 { not_applicable("the server declares tools, prompts and resources") } else { verdict }
 }
 
 fn stdin_end(probe: &mut Probe) -> Verdict {

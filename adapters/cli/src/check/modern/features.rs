@@ -173,7 +173,7 @@ fn call_nameless(probe: &mut Probe) -> Verdict {
 
 fn list_order(probe: &mut Probe) -> Verdict {
     let mut order = || -> Result<Vec<Value>, Outcome> {
-        let reply = probe.call("tools/list", Value::Null)?;
+        let reply = probe.call_needed("tools/list", Value::Null)?;
         let tools = reply.result()?.get("tools").and_then(Value::as_array).cloned().unwrap_or_default();
         Ok(tools.into_iter().map(|tool| tool["name"].clone()).collect())
     };
@@ -192,27 +192,26 @@ fn list_hints(probe: &mut Probe) -> Verdict {
     if lists.is_empty() {
         return not_applicable("the server has no lists");
     }
-    for (method, _) in lists {
-        let reply = probe.call(method, Value::Null)?;
+    judge_each(lists, |(method, _)| {
+        let reply = probe.call_needed(method, Value::Null)?;
         reply.result()?;
         let result = &reply.message["result"];
         let has_hints = result.get("ttlMs").is_some() && result.get("cacheScope").is_some();
         ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into())
             .breaks(&["M-CACHE-001"])
             .and_then(|()| hints(result, &["M-CACHE-002"], &["M-CACHE-003"]))
-            .map_err(|outcome| outcome.map(|why| format!("{method}: {why}")))?;
-    }
-    Ok(())
+            .map_err(|outcome| outcome.map(|why| format!("{method}: {why}")))
+    })
 }
 
 fn list_cursor(probe: &mut Probe) -> Verdict {
     let mut paged = 0;
     let verdict = judge_each(lists(probe), |(method, member)| {
         probe.list_with_cursors(method, member, &["M-PAGE-001"])?;
-        let first = probe.call(method, Value::Null).or_unreachable()?;
+        let first = probe.call_needed(method, Value::Null)?;
         let Some(next) = first.result()?.get("nextCursor") else { return Ok(()) };
         paged += 1;
-        let second = probe.call(method, json!({"cursor": next})).or_unreachable()?;
+        let second = probe.call_needed(method, json!({"cursor": next}))?;
         let (one, two) = (&first.message["result"]["cacheScope"], &second.result()?["cacheScope"]);
         ensure(one == two, || format!("the pages of {method} have the scopes {one} and {two}")).breaks(&["M-CACHE-025"])
     });
@@ -228,7 +227,12 @@ fn list_end(probe: &mut Probe) -> Verdict {
 }
 
 fn invalid_cursor(probe: &mut Probe) -> Verdict {
-    let Some((method, _)) = lists(probe).first().copied() else { return not_applicable("the server has no lists") };
+    let Some((method, member)) = lists(probe).first().copied() else {
+        return not_applicable("the server has no lists");
+    };
+    // Whether the list is there at all is another check.
+    probe.list(method, member)?;
+    probe.enter()?;
     probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
 }
 
@@ -325,6 +329,9 @@ fn log_level(probe: &mut Probe) -> Verdict {
     if probe.capability("logging").is_none() {
         return not_applicable("the server does not declare `logging`");
     }
+    // Whether the list is there at all is another check.
+    probe.list("tools/list", "tools")?;
+    probe.enter()?;
     let mut meta = modern_meta();
     meta["io.modelcontextprotocol/logLevel"] = json!("loud");
     // The request asks for log messages, if with a wrong level.

@@ -127,7 +127,11 @@ fn no_filter(probe: &mut Probe) -> Verdict {
     let reply = probe.call("subscriptions/listen", Value::Null)?;
     // Whether it has to know the method is another check.
     if reply.code() == Some(-32601) {
-        return not_applicable("the server does not know subscriptions/listen");
+        let Listening { id, first, .. } = listen(probe, &json!({}))?;
+        if first["error"]["code"] == -32601 {
+            return not_applicable("the server does not know subscriptions/listen");
+        }
+        cancel(probe, &id)?;
     }
     reply.expect_code(-32602)
 }

@@ -19,6 +19,8 @@ const MAX_LIST: usize = 32 << 20;
 /// The reason why there is no list.
 #[derive(Clone, Debug)]
 enum NoList {
+    /// There is no connection.
+    NoConnection(Outcome),
     /// A request for a page has no result with items.
     NoItems(Outcome),
     /// A cursor leads back to itself, although there are items between.
@@ -48,7 +50,7 @@ impl NoList {
     fn of_other_check<T>(self) -> Result<T, Outcome> {
         match self {
             Self::NoItems(Outcome::Failed { why, .. } | Outcome::NoResponse(why)) => not_reachable(why),
-            Self::NoItems(outcome) => Err(outcome),
+            Self::NoConnection(outcome) | Self::NoItems(outcome) => Err(outcome),
             Self::Endless(why) | Self::TooLong(why) => not_reachable(why),
         }
     }
@@ -91,26 +93,23 @@ impl Probe {
         }
     }
 
-    /// Reads a list, once in an era, unless what is in the way may be gone later. Without a response the next list has
-    /// a new connection, and this one is read once more.
+    /// Reads a list, once in an era, unless what is in the way may be gone later. After a missing response the next list
+    /// has a new connection.
     fn read_once(&mut self, method: &'static str, member: &str) -> ReadList {
         if let Some(read) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(&read.entries);
             return read.clone();
         }
         let (count, mut wrong_cursor) = (self.observed.count(), None);
-        let items = match self.enter().or_unreachable() {
-            Ok(()) => self.read_pages(method, member, &mut wrong_cursor),
-            Err(outcome) => Err(outcome.into()),
-        };
-        let is_lasting = match &items {
-            Err(NoList::NoItems(Outcome::NoResponse(_))) => {
-                self.mode = Mode::Unknown;
-                !self.silent.insert((self.era, method))
-            }
-            Err(NoList::NoItems(_)) => false,
-            _ => true,
-        };
+        if let Err(outcome) = self.enter().or_unreachable() {
+            self.mode = Mode::Unknown;
+            return ReadList { items: Err(NoList::NoConnection(outcome)), wrong_cursor, entries: Vec::new() };
+        }
+        let items = self.read_pages(method, member, &mut wrong_cursor);
+        if matches!(items, Err(NoList::NoItems(Outcome::Failed { .. } | Outcome::NoResponse(_)))) {
+            self.mode = Mode::Unknown;
+        }
+        let is_lasting = !matches!(items, Err(NoList::NoItems(Outcome::NotReachable(_) | Outcome::NotApplicable(_))));
         let read = ReadList { items, wrong_cursor, entries: self.observed.since(count) };
         if is_lasting {
             self.lists.insert((self.era, method), read.clone());

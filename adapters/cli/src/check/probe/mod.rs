@@ -5,7 +5,7 @@ mod observed;
 mod send;
 
 use std::{
-    collections::{BTreeMap, BTreeSet, HashMap},
+    collections::{BTreeMap, HashMap},
     time::Duration,
 };
 
@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     era::Era,
-    outcome::{Outcome, Rules, Verdict, not_applicable, not_reachable},
+    outcome::{Breaks, Outcome, Rules, Verdict, not_applicable, not_reachable},
     wire::{Program, Request, Site, is_own},
 };
 
@@ -96,8 +96,6 @@ pub(super) struct Probe {
     sent: HashMap<String, bool>,
     /// Lists that were read, also those without an end.
     lists: BTreeMap<(Era, &'static str), ReadList>,
-    /// Lists that had no response once.
-    silent: BTreeSet<(Era, &'static str)>,
     /// Responses to requests of the server that are to be sent, and how many the check has had.
     replies: Vec<Value>,
     reply_count: usize,
@@ -151,7 +149,6 @@ impl Probe {
             observed: Observed::default(),
             sent: HashMap::new(),
             lists: BTreeMap::new(),
-            silent: BTreeSet::new(),
             replies: Vec::new(),
             reply_count: 0,
             accepts_logging: false,
@@ -365,6 +362,19 @@ impl Probe {
     pub(super) fn call(&mut self, method: &str, params: Value) -> Result<Reply, Outcome> {
         let message = self.request(method, params);
         self.ask(&message)
+    }
+
+    /// Sends a request whose response another check requires: without one, the check that runs is not reachable, and
+    /// what it sends next has a new connection.
+    pub(super) fn call_needed(&mut self, method: &str, params: Value) -> Result<Reply, Outcome> {
+        let reply = match self.enter() {
+            Ok(()) => self.call(method, params),
+            Err(outcome) => Err(outcome),
+        };
+        if reply.is_err() {
+            self.mode = Mode::Unknown;
+        }
+        reply.or_unreachable()
     }
 
     /// Sends a request, and returns its response.
