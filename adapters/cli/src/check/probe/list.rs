@@ -93,8 +93,8 @@ impl Probe {
         }
     }
 
-    /// Reads a list, once in an era, unless what is in the way may be gone later. After a missing response the next list
-    /// has a new connection.
+    /// Reads a list, once in an era, unless what is in the way may be gone later. After a missing response the next
+    /// list has a new connection.
     fn read_once(&mut self, method: &'static str, member: &str) -> ReadList {
         if let Some(read) = self.lists.get(&(self.era, method)) {
             self.observed.add_again(&read.entries);
