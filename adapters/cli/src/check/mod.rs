@@ -10,6 +10,7 @@ mod era;
 mod events;
 mod hostile;
 mod legacy;
+mod listing;
 mod modern;
 mod outcome;
 mod passive;

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 use crate::check::{
     completion,
     definition::{Check, legacy},
+    listing,
     outcome::{Breaks, Rules, Verdict, ensure, failed, judge_each, not_applicable, not_reachable},
     probe::{NEWEST, Probe},
     shapes::{self, MessageRules},
@@ -50,7 +51,8 @@ pub(in crate::check) const CHECKS: &[Check] = &[
     legacy("list-cursor", "Cursors are texts", &["PAGE-001"], list_cursor),
     legacy("list-end", "Lists end", &["PAGE-003"], list_end).should(),
     legacy("list-stable", "Paging returns every item once", &["PAGE-010"], list_stable).should(),
-    legacy("list-invalid-cursor", "An invalid cursor is answered with -32602", &["PAGE-009"], invalid_cursor).should(),
+    legacy("list-invalid-cursor", "An invalid cursor is answered with -32602", &["PAGE-009"], listing::invalid_cursor)
+        .should(),
     legacy(
         "prompts-list",
         "Prompts and their arguments have names",
@@ -154,32 +156,17 @@ fn call_without_name(probe: &mut Probe) -> Verdict {
     probe.call("tools/call", json!({"arguments": {}}))?.expect_code(-32602)
 }
 
-/// Returns the lists that the server has.
-fn lists(probe: &Probe) -> Vec<(&'static str, &'static str)> {
-    let has = |(capability, ..): &&(&str, &str, &str)| probe.capability(capability).is_some();
-    shapes::LISTS.iter().filter(has).map(|(_, method, member)| (*method, *member)).collect()
-}
-
-/// Judges each list.
-fn each_list(probe: &mut Probe, mut judge: impl FnMut(&mut Probe, &'static str, &'static str) -> Verdict) -> Verdict {
-    let lists = lists(probe);
-    if lists.is_empty() {
-        return not_applicable("the server has no lists");
-    }
-    judge_each(lists, |(method, member)| judge(probe, method, member))
-}
-
 fn list_cursor(probe: &mut Probe) -> Verdict {
-    each_list(probe, |probe, method, member| probe.list_with_cursors(method, member, &["PAGE-001"]))
+    listing::each(probe, |probe, method, member| probe.list_with_cursors(method, member, &["PAGE-001"]))
 }
 
 fn list_end(probe: &mut Probe) -> Verdict {
-    each_list(probe, |probe, method, member| probe.list_with_end(method, member, &["PAGE-003"]))
+    listing::each(probe, |probe, method, member| probe.list_with_end(method, member, &["PAGE-003"]))
 }
 
 fn list_stable(probe: &mut Probe) -> Verdict {
     let mut paged = 0;
-    let verdict = judge_each(lists(probe), |(method, member)| {
+    let verdict = judge_each(listing::lists(probe), |(method, member)| {
         let all = probe.list(method, member)?;
         let first = probe.call_needed(method, Value::Null)?;
         let page = first.message["result"][member].as_array().map_or(0, Vec::len);
@@ -189,16 +176,6 @@ fn list_stable(probe: &mut Probe) -> Verdict {
         shapes::unique(&all, key).or_else(|_| failed(format!("{method} returns an item on two pages, or twice")))
     });
     if paged == 0 { verdict.and_then(|()| not_applicable("all lists have one page")) } else { verdict }
-}
-
-fn invalid_cursor(probe: &mut Probe) -> Verdict {
-    let Some((method, member)) = lists(probe).first().copied() else {
-        return not_applicable("the server has no lists");
-    };
-    // Whether the list is there at all is another check.
-    probe.list(method, member)?;
-    probe.enter()?;
-    probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {

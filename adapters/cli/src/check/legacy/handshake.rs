@@ -136,9 +136,12 @@ fn capabilities(probe: &mut Probe) -> Verdict {
     let result = reply.result()?;
     let declared = result.get("capabilities").cloned().unwrap_or_default();
     let has_completions = result.get("protocolVersion").is_some_and(|version| version != "2024-11-05");
-    let names: &[_] = &["tools", "prompts", "resources", "logging", "completions"];
     let rules = CapabilityRules {
-        names: if has_completions { names } else { &names[..4] },
+        names: if has_completions {
+            &["tools", "prompts", "resources", "logging", "completions"]
+        } else {
+            &["tools", "prompts", "resources", "logging"]
+        },
         objects: &["LIFE-024"],
         switches: &["LIFE-029"],
         // Extensions came with the revision without sessions.

@@ -2,10 +2,11 @@
 
 use serde_json::{Value, json};
 
-use super::messages::hints;
+use super::messages::{HintRules, hints};
 use crate::check::{
     completion,
     definition::{Check, modern},
+    listing,
     outcome::{Breaks, Outcome, Rules, Verdict, ensure, failed, judge_each, not_applicable, not_reachable},
     probe::{MODERN, Probe, modern_meta},
     shapes::{self, MessageRules},
@@ -43,8 +44,13 @@ pub(in crate::check) const CHECKS: &[Check] = &[
         list_cursor,
     ),
     modern("modern-list-end", "Lists end", &["M-PAGE-010"], list_end).should(),
-    modern("modern-invalid-cursor", "An invalid cursor is answered with -32602", &["M-PAGE-008"], invalid_cursor)
-        .should(),
+    modern(
+        "modern-invalid-cursor",
+        "An invalid cursor is answered with -32602",
+        &["M-PAGE-008"],
+        listing::invalid_cursor,
+    )
+    .should(),
     modern(
         "modern-prompts-list",
         "Prompts and their arguments have names",
@@ -181,32 +187,19 @@ fn list_order(probe: &mut Probe) -> Verdict {
     ensure(first == second, || format!("{} becomes {}", json!(first), json!(second)))
 }
 
-/// Returns the lists that the server has.
-fn lists(probe: &Probe) -> Vec<(&'static str, &'static str)> {
-    let has = |(capability, ..): &&(&str, &str, &str)| probe.capability(capability).is_some();
-    shapes::LISTS.iter().filter(has).map(|(_, method, member)| (*method, *member)).collect()
-}
-
 fn list_hints(probe: &mut Probe) -> Verdict {
-    let lists = lists(probe);
-    if lists.is_empty() {
-        return not_applicable("the server has no lists");
-    }
-    judge_each(lists, |(method, _)| {
+    const RULES: HintRules = HintRules { members: &["M-CACHE-001"], times: &["M-CACHE-002"], scopes: &["M-CACHE-003"] };
+    listing::each(probe, |probe, method, _| {
         let reply = probe.call_needed(method, Value::Null)?;
         reply.result()?;
-        let result = &reply.message["result"];
-        let has_hints = result.get("ttlMs").is_some() && result.get("cacheScope").is_some();
-        ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into())
-            .breaks(&["M-CACHE-001"])
-            .and_then(|()| hints(result, &["M-CACHE-002"], &["M-CACHE-003"]))
-            .map_err(|outcome| outcome.map(|why| format!("{method}: {why}")))
+        let verdict = hints(&reply.message["result"], &RULES);
+        verdict.map_err(|outcome| outcome.map(|why| format!("{method}: {why}")))
     })
 }
 
 fn list_cursor(probe: &mut Probe) -> Verdict {
     let mut paged = 0;
-    let verdict = judge_each(lists(probe), |(method, member)| {
+    let verdict = judge_each(listing::lists(probe), |(method, member)| {
         probe.list_with_cursors(method, member, &["M-PAGE-001"])?;
         let first = probe.call_needed(method, Value::Null)?;
         let Some(next) = first.result()?.get("nextCursor") else { return Ok(()) };
@@ -219,21 +212,7 @@ fn list_cursor(probe: &mut Probe) -> Verdict {
 }
 
 fn list_end(probe: &mut Probe) -> Verdict {
-    let lists = lists(probe);
-    if lists.is_empty() {
-        return not_applicable("the server has no lists");
-    }
-    judge_each(lists, |(method, member)| probe.list_with_end(method, member, &["M-PAGE-010"]))
-}
-
-fn invalid_cursor(probe: &mut Probe) -> Verdict {
-    let Some((method, member)) = lists(probe).first().copied() else {
-        return not_applicable("the server has no lists");
-    };
-    // Whether the list is there at all is another check.
-    probe.list(method, member)?;
-    probe.enter()?;
-    probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
+    listing::each(probe, |probe, method, member| probe.list_with_end(method, member, &["M-PAGE-010"]))
 }
 
 fn prompts(probe: &mut Probe) -> Verdict {
@@ -304,6 +283,8 @@ fn templates(probe: &mut Probe) -> Verdict {
 fn contents(probe: &mut Probe) -> Verdict {
     const OF_RESULT: Rules = &["M-RES-011"];
     const OF_CONTENTS: Rules = &["M-RES-012"];
+    const HINTS: HintRules =
+        HintRules { members: &["M-RES-011", "M-CACHE-001"], times: &["M-CACHE-002"], scopes: &["M-CACHE-003"] };
     let resources = probe.list("resources/list", "resources")?;
     let Some(resource) = resources.first() else { return not_applicable("there are no resources") };
     let reply = probe.call("resources/read", json!({"uri": resource["uri"]}))?;
@@ -311,10 +292,7 @@ fn contents(probe: &mut Probe) -> Verdict {
     if result.get("resultType").is_some_and(|kind| kind == "input_required") {
         return not_reachable("the resource needs input");
     }
-    let result_value = &reply.message["result"];
-    let has_hints = result_value.get("ttlMs").is_some() && result_value.get("cacheScope").is_some();
-    ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into()).breaks(&["M-RES-011", "M-CACHE-001"])?;
-    hints(result_value, &["M-CACHE-002"], &["M-CACHE-003"])?;
+    hints(&reply.message["result"], &HINTS)?;
     let Some(all) = result.get("contents").and_then(Value::as_array) else {
         return failed("`contents` is not an array").breaks(OF_RESULT);
     };

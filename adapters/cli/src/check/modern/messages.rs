@@ -122,15 +122,26 @@ fn discover_hints(probe: &mut Probe) -> Verdict {
     let reply = probe.call("server/discover", Value::Null)?;
     let result = Value::Object(reply.result()?.clone());
     ensure(result["resultType"] == "complete", || "`resultType` is not `complete`".into())?;
-    hints(&result, &[], &[])
+    hints(&result, &HintRules::default())
 }
 
-/// Judges the caching hints of a result. `times` are the rules about `ttlMs`, `scopes` those about `cacheScope`.
-pub(in crate::check) fn hints(result: &Value, times: Rules, scopes: Rules) -> Verdict {
+/// The rules about caching hints. Those of a check with one rule are empty.
+#[derive(Debug, Default)]
+pub(in crate::check) struct HintRules {
+    /// Both hints are there.
+    pub(in crate::check) members: Rules,
+    pub(in crate::check) times: Rules,
+    pub(in crate::check) scopes: Rules,
+}
+
+/// Judges the caching hints of a result.
+pub(in crate::check) fn hints(result: &Value, rules: &HintRules) -> Verdict {
+    let has_hints = result.get("ttlMs").is_some() && result.get("cacheScope").is_some();
+    ensure(has_hints, || "`ttlMs` or `cacheScope` is missing".into()).breaks(rules.members)?;
     ensure(result["ttlMs"].as_f64().is_some_and(|it| it >= 0.0), || "`ttlMs` is not a number from 0 on".into())
-        .breaks(times)?;
+        .breaks(rules.times)?;
     let scope = &result["cacheScope"];
-    ensure(*scope == "public" || *scope == "private", || format!("`cacheScope` is {scope}")).breaks(scopes)
+    ensure(*scope == "public" || *scope == "private", || format!("`cacheScope` is {scope}")).breaks(rules.scopes)
 }
 
 fn capabilities(probe: &mut Probe) -> Verdict {
