@@ -1,6 +1,6 @@
 //! Checks of lists, which are the same in both eras.
 
-use serde_json::json;
+use serde_json::{Value, json};
 
 use super::{
     outcome::{Verdict, judge_each, not_applicable},
@@ -30,11 +30,8 @@ pub(super) fn each(
 
 /// Checks that a cursor which the server has not returned is refused.
 pub(super) fn invalid_cursor(probe: &mut Probe) -> Verdict {
-    let Some((method, member)) = lists(probe).first().copied() else {
-        return not_applicable("the server has no lists");
-    };
+    let Some((method, _)) = lists(probe).first().copied() else { return not_applicable("the server has no lists") };
     // Whether the list is there at all is another check.
-    probe.list(method, member)?;
-    probe.enter()?;
+    probe.call_needed(method, Value::Null)?.result()?;
     probe.call(method, json!({"cursor": UNKNOWN}))?.expect_code(-32602)
 }

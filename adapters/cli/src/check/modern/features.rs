@@ -308,8 +308,7 @@ fn log_level(probe: &mut Probe) -> Verdict {
         return not_applicable("the server does not declare `logging`");
     }
     // Whether the list is there at all is another check.
-    probe.list("tools/list", "tools")?;
-    probe.enter()?;
+    probe.call_needed("tools/list", Value::Null)?.result()?;
     let mut meta = modern_meta();
     meta["io.modelcontextprotocol/logLevel"] = json!("loud");
     // The request asks for log messages, if with a wrong level.

@@ -49,7 +49,8 @@ impl NoList {
     /// Returns the outcome of a check that is not about what is wrong with the list.
     fn of_other_check<T>(self) -> Result<T, Outcome> {
         match self {
-            Self::NoItems(Outcome::Failed { why, .. } | Outcome::NoResponse(why)) => not_reachable(why),
+            Self::NoConnection(Outcome::Failed { why, .. } | Outcome::NoResponse(why))
+            | Self::NoItems(Outcome::Failed { why, .. } | Outcome::NoResponse(why)) => not_reachable(why),
             Self::NoConnection(outcome) | Self::NoItems(outcome) => Err(outcome),
             Self::Endless(why) | Self::TooLong(why) => not_reachable(why),
         }
@@ -101,7 +102,7 @@ impl Probe {
             return read.clone();
         }
         let (count, mut wrong_cursor) = (self.observed.count(), None);
-        if let Err(outcome) = self.enter().or_unreachable() {
+        if let Err(outcome) = self.enter() {
             self.mode = Mode::Unknown;
             return ReadList { items: Err(NoList::NoConnection(outcome)), wrong_cursor, entries: Vec::new() };
         }

@@ -16,7 +16,7 @@ use serde_json::{Value, json};
 
 use super::{
     era::Era,
-    outcome::{Breaks, Outcome, Rules, Verdict, not_applicable, not_reachable},
+    outcome::{Outcome, Rules, Verdict, not_applicable, not_reachable},
     wire::{Program, Request, Site, is_own},
 };
 
@@ -364,7 +364,7 @@ impl Probe {
         self.ask(&message)
     }
 
-    /// Sends a request whose response another check requires: without one, the check that runs is not reachable, and
+    /// Sends a request whose response another check requires: without a right one, the check that runs is not reachable, and
     /// what it sends next has a new connection.
     pub(super) fn call_needed(&mut self, method: &str, params: Value) -> Result<Reply, Outcome> {
         let reply = match self.enter() {
@@ -374,7 +374,10 @@ impl Probe {
         if reply.is_err() {
             self.mode = Mode::Unknown;
         }
-        reply.or_unreachable()
+        reply.or_else(|outcome| match outcome {
+            Outcome::Failed { why, .. } | Outcome::NoResponse(why) => not_reachable(why),
+            outcome => Err(outcome),
+        })
     }
 
     /// Sends a request, and returns its response.

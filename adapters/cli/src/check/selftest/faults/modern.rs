@@ -166,6 +166,11 @@ pub(super) const FAULTS: &[Fault] = &[
         }
     }),
     Fault::messages("listen-without-filter", |q, m| {
+        if new(q, "subscriptions/listen") && q["params"]["notifications"].is_null() {
+            error(q, m, -32601);
+        }
+    }),
+    Fault::messages("listen-without-filter", |q, m| {
         if new(q, "subscriptions/listen") {
             code(m, -32603);
         }
