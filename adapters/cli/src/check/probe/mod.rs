@@ -364,8 +364,8 @@ impl Probe {
         self.ask(&message)
     }
 
-    /// Sends a request whose response another check requires: without a right one, the check that runs is not reachable, and
-    /// what it sends next has a new connection.
+    /// Sends a request whose response another check requires: without a right one, the check that runs is not
+    /// reachable, and what it sends next has a new connection.
     pub(super) fn call_needed(&mut self, method: &str, params: Value) -> Result<Reply, Outcome> {
         let reply = match self.enter() {
             Ok(()) => self.call(method, params),
