@@ -141,9 +141,7 @@ impl LineDecoder {
     /// Moves the incomplete line to the beginning of the buffer.
     fn compact(&mut self) {
         if self.start > 0 {
-            if self.start < self.filled {
-                self.buffer.copy_within(self.start..self.filled, 0);
-            }
+            self.buffer.copy_within(self.start..self.filled, 0);
             self.filled -= self.start;
             self.searched -= self.start;
             self.start = 0;
