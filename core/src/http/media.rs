@@ -138,7 +138,7 @@ mod tests {
 
     #[test]
     fn accept_header_respects_quality() {
-        let table: [(&[&str], bool, bool); 20] = [
+        let table: [(&[&str], bool, bool); 21] = [
             (&["application/json, text/event-stream"], true, true),
             (&["application/json", "text/event-stream"], true, true),
             (&["text/event-stream;q=0.5,application/json;q=0.1"], true, true),
@@ -157,6 +157,7 @@ mod tests {
             (&["text/html;a=\", application/json"], false, false),
             (&["text/event-stream, text/html;a=\"\\"], false, true),
             (&["application/jsonp, text/event-streams"], false, false),
+            (&["applicatio/*, tex/*, font/*"], false, false),
             (&["*"], false, false),
             (&[""], false, false),
         ];

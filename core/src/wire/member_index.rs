@@ -273,4 +273,14 @@ mod tests {
             }
         }
     }
+
+    #[test]
+    fn long_text_after_an_object_does_not_prevent_its_index() {
+        for len in [1, 70_000] {
+            let method = "x".repeat(len);
+            let frame = format!(r#"{{"jsonrpc":"2.0","id":1,"params":{{"a":1}},"method":"{method}"}}"#);
+            let Ok(Message::Request { params: Some(raw), .. }) = Message::parse(&frame, 99) else { panic!("{len}") };
+            assert_eq!(raw.sole_member("a"), Some("1"), "{len}");
+        }
+    }
 }

@@ -298,4 +298,18 @@ mod tests {
         assert_eq!((client.has_output(), client.usage().calls), (false, 0));
         assert!(client.poll_event().is_none());
     }
+
+    #[test]
+    fn calls_of_a_session_are_not_sent_again() {
+        let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2025_11_25);
+        let mut client = Client::new(config, Timestamp::ZERO);
+        let mut out = Vec::new();
+        assert!(client.poll_transmit(&mut out).is_some());
+        let initialized = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
+        assert_eq!(client.handle_frame(Timestamp::ZERO, Frame::new(initialized)), Some(Event::Ready));
+        let call = client.request_raw(Timestamp::ZERO, "tools/list", None, RequestOptions::default()).expect("a call");
+        assert!(!client.resend(call, call.as_u64()));
+        assert!(client.awaits(call.as_u64()));
+    }
 }

@@ -146,3 +146,18 @@ fn name_of(name: StringToken<'_>) -> String {
         None => format!("\"{}\"", name.written()),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::vec;
+
+    use super::*;
+
+    #[test]
+    fn weight_counts_names_responses_and_state() {
+        let ready = ("\"name\"".into(), InputResponseState::Ready(b"{\"a\":1}".to_vec()));
+        let unsent = ("\"\"".into(), InputResponseState::Unsent);
+        let round = InputRound { state: Some("\"s\"".into()), answers: vec![ready, unsent], ..InputRound::default() };
+        assert_eq!(round.weight(), 3 + 6 + 7 + 2 + 2 * size_of::<(String, InputResponseState)>());
+    }
+}

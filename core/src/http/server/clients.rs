@@ -361,6 +361,16 @@ mod tests {
     }
 
     #[test]
+    fn similar_clients_have_different_slots() {
+        let mut clients = Clients::new();
+        let mut slot = |caller: &Caller| clients.of(caller).slot(16);
+        let named = |name: &str| Caller::Known(Arc::new(Principal::new(name)));
+        assert_eq!([slot(&at("10.0.0.1")), slot(&at("10.0.0.7")), slot(&at("::ffff:10.0.0.7"))], [11, 1, 1]);
+        assert_ne!(slot(&at("2001:db8:1:2::1")), slot(&at("2001:db8:1:3::1")));
+        assert_ne!(slot(&named("ada")), slot(&named("adb")));
+    }
+
+    #[test]
     fn forgets_clients_without_usage() {
         let mut clients = Clients::new();
         let kept: Vec<_> =

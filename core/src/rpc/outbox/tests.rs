@@ -55,6 +55,21 @@ fn large_buffers_shrink_after_small_messages() {
 }
 
 #[test]
+fn buffers_keep_space_for_frames_of_similar_length() {
+    let mut outbox = Outbox::default();
+    let mut capacity_after = |len: usize| {
+        push(&mut outbox, Priority::Control, FrameOwner::None, "waits");
+        push(&mut outbox, Priority::Control, FrameOwner::None, &"x".repeat(len));
+        drain(&mut outbox);
+        outbox.control.bytes.capacity()
+    };
+    let large = capacity_after(8 * SPARE);
+    assert_eq!(capacity_after(large / 3), large);
+    let smaller = capacity_after(large / 5);
+    assert!((2 * (large / 5)..large).contains(&smaller), "{smaller} of {large}");
+}
+
+#[test]
 fn mostly_read_queue_releases_its_buffer() {
     let mut outbox = Outbox::default();
     let large = "l".repeat(SPARE);
@@ -101,6 +116,17 @@ fn withdrawn_frames_are_not_sent_and_free_space() {
     assert_eq!(outbox.pop(Priority::Request, &mut out), Some(call(7)));
     assert_eq!(outbox.pop(Priority::Request, &mut out), None);
     assert_eq!(out.len(), 101);
+}
+
+#[test]
+fn withdrawn_large_frames_free_space() {
+    let mut outbox = Outbox::default();
+    (0..10).for_each(|id| push(&mut outbox, Priority::Request, call(id), &"x".repeat(5_000)));
+    for id in (1..10).rev() {
+        assert!(outbox.take_back_call(CallId::from_raw(id)));
+        let queue = &outbox.requests;
+        assert!(queue.dead_bytes <= queue.live_bytes(), "{} for {}", queue.dead_bytes, queue.live_bytes());
+    }
 }
 
 fn hash(id: &RequestId) -> u64 {
@@ -154,6 +180,19 @@ fn withdraws_responses_of_one_id_in_order() {
     }
     assert_eq!(outbox.take_back_answer(&RequestId::from(1001), hash), Some(None));
     assert_eq!((outbox.frames(), outbox.weight()), (0, 0));
+}
+
+#[test]
+fn index_of_responses_drops_those_that_were_sent() {
+    let mut outbox = Outbox::default();
+    for id in 0..1_000 {
+        answer(&mut outbox, id);
+        if outbox.frames() > 10 {
+            assert!(outbox.pop(Priority::Control, &mut Vec::new()).is_some());
+        }
+        assert_eq!(outbox.take_back_answer(&RequestId::from("nope"), hash), None);
+        assert!(outbox.own_responses.len() <= 2 * 10 + 64, "{}", outbox.own_responses.len());
+    }
 }
 
 #[test]

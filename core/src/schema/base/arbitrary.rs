@@ -262,13 +262,24 @@ impl<V: ArbitraryAt> ArbitraryAt for Map<V> {
 mod tests {
     use super::*;
 
+    fn noise(seed: u32) -> Vec<u8> {
+        let at = |at: u32| (seed.wrapping_mul(97).wrapping_add(at).wrapping_mul(2_654_435_761) >> 13) as u8;
+        (0..64).map(at).collect()
+    }
+
+    #[test]
+    fn random_json_is_of_all_kinds() {
+        let random = |seed| json(&mut Unstructured::new(&noise(seed)), 2).expect("there is enough");
+        let all: Vec<Json> = (0..1000).map(random).collect();
+        for first in ['n', 't', 'f', '-', '1', '"', '[', '{'] {
+            let count = all.iter().filter(|json| json.get().starts_with(first)).count();
+            assert!(count > 5, "{first}: {count}");
+        }
+    }
+
     #[test]
     fn random_numbers_are_of_all_kinds() {
-        let random = |seed: u32| {
-            let at = |at: u32| (seed.wrapping_mul(97).wrapping_add(at).wrapping_mul(2_654_435_761) >> 13) as u8;
-            let noise: Vec<u8> = (0..64).map(at).collect();
-            number(&mut Unstructured::new(&noise)).expect("there is enough")
-        };
+        let random = |seed| number(&mut Unstructured::new(&noise(seed))).expect("there is enough");
         let all: Vec<Number> = (0..1000).map(random).collect();
         type Kind = fn(&Number) -> bool;
         let kinds: [(&str, Kind); 6] = [

@@ -188,4 +188,10 @@ mod tests {
         assert_eq!(map, Map::from([("a", "4".to_string()), ("c", "5".to_string())]));
         assert_eq!(map.remove("b"), None);
     }
+
+    #[test]
+    fn map_is_expected_to_be_an_object() {
+        let error = serde_json::from_str::<Map<String>>("7").expect_err("it is a number").to_string();
+        assert_eq!(error, "invalid type: integer `7`, expected an object at line 1 column 1");
+    }
 }

@@ -88,6 +88,9 @@ enum Any {
 #[serde(transparent)]
 struct Key(Option<i32>);
 
+#[derive(Debug, Deserialize, PartialEq, Eq, PartialOrd, Ord)]
+struct NewTypeKey(String);
+
 #[track_caller]
 fn same<'a, T: Deserialize<'a> + Debug>(text: &'a str) -> bool {
     let expected = serde_json::from_str::<T>(text);
@@ -132,6 +135,7 @@ fn all(text: &str) -> usize {
         same::<BTreeMap<bool, Value>>(text),
         same::<BTreeMap<char, Value>>(text),
         same::<BTreeMap<Key, IgnoredAny>>(text),
+        same::<BTreeMap<NewTypeKey, IgnoredAny>>(text),
         same::<Fields<'_>>(text),
         same::<Flat>(text),
         same::<Closed>(text),
@@ -270,6 +274,10 @@ fn nesting_limit_equals_that_of_serde_json() {
             let text = [open.repeat(depth).as_str(), "1", &close.repeat(depth)].concat();
             assert_eq!(same::<Value>(&text), depth < 128);
         }
+    }
+    for pairs in [63, 64] {
+        let text = ["{\"a\":[".repeat(pairs), "]}".repeat(pairs)].concat();
+        assert_eq!(same::<Value>(&text), pairs < 64, "objects and arrays count together");
     }
 }
 

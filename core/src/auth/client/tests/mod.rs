@@ -63,10 +63,13 @@ struct Store {
     is_unreadable: bool,
     /// It says that something else is there, whatever is expected.
     conflicts: bool,
+    /// The number of writes that were tried.
+    writes: usize,
 }
 
 impl Store {
     fn store(&mut self, key: &str, expected: Option<Generation>, credentials: Option<Credentials>) -> StoreReply {
+        self.writes += 1;
         if self.is_broken {
             return StoreReply::Failed;
         }

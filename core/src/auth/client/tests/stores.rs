@@ -94,6 +94,16 @@ fn gives_up_on_permanent_store_conflicts() {
 }
 
 #[test]
+fn conflicting_write_is_repeated_three_times() {
+    let mut world = World::new();
+    let mut client = authorized(&mut world);
+    (world.store.conflicts, world.store.writes) = (true, 0);
+    world.grant("two", Some("r2"));
+    assert_eq!(Call::new(&client).wait(&mut world, &mut client, at(2)), Verdict::Retry);
+    assert_eq!((token(&client), client.is_stored(), world.store.writes), (Some("two"), false, 4));
+}
+
+#[test]
 fn unreadable_store_fails_the_request() {
     let mut world = World::new();
     let mut client = authorized(&mut world);

@@ -206,3 +206,37 @@ impl Engine {
 fn server_info(meta: &Meta) -> Option<Implementation> {
     meta.get(keys::SERVER_INFO)?.decode().ok()
 }
+
+#[cfg(test)]
+mod tests {
+    use alloc::{format, string::String, vec::Vec};
+
+    use super::*;
+    use crate::{
+        codec::Frame,
+        connection::{Client, ClientConfig},
+    };
+
+    /// The description of a server whose instructions have this many bytes.
+    fn described(instructions: usize) -> String {
+        let instructions = "x".repeat(instructions);
+        format!(
+            r#"{{"resultType":"complete","supportedVersions":["2026-07-28"],"capabilities":{{}},"ttlMs":0,"cacheScope":"private","instructions":"{instructions}"}}"#
+        )
+    }
+
+    #[test]
+    fn descriptions_are_read_up_to_the_limit() {
+        let mut config = ClientConfig::new(Implementation::new("c", "1"), 1);
+        config.settings.versions = VersionSet::only(ProtocolVersion::V2026_07_28);
+        config.settings.limits.frame_bytes = 16 << 10;
+        let most = config.settings.limits.described_bytes() - RawJson::trusted(&described(0)).weight();
+        for (instructions, is_read) in [(most, true), (most + 1, false)] {
+            let mut client = Client::new(config.clone(), Timestamp::ZERO);
+            assert!(client.poll_transmit(&mut Vec::new()).is_some());
+            let frame = format!(r#"{{"jsonrpc":"2.0","id":1,"result":{}}}"#, described(instructions));
+            let event = client.handle_frame(Timestamp::ZERO, Frame::new(frame.as_bytes()));
+            assert_eq!(event == Some(Event::Ready), is_read, "{event:?}");
+        }
+    }
+}

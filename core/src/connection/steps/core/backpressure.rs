@@ -106,3 +106,20 @@ impl Engine {
         self.calls.len() > usize::from(has_ping)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::{
+        connection::{Server, ServerConfig},
+        schema::Implementation,
+    };
+
+    #[test]
+    fn server_without_space_for_requests_keeps_reading() {
+        let mut config = ServerConfig::new(Implementation::new("s", "1"), 1);
+        config.settings.limits.requests = 0;
+        let mut server = Server::new(config, Timestamp::ZERO);
+        assert!(server.has_room_for_input() && server.wants_input(Timestamp::ZERO));
+    }
+}
