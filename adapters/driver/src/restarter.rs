@@ -112,3 +112,36 @@ impl<C> fmt::Debug for Restarter<C> {
         f.debug_struct("Restarter").field("restarts", &lock(&self.state).restarts).finish_non_exhaustive()
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::{cell::Cell, future::ready, sync::Arc};
+
+    use mcp_proto::connection::{CloseReason, Connection};
+    use mcp_service::{Host, block_on};
+
+    use super::*;
+    use crate::event_loop::{binding::PipeBinding, shared::SharedConnection};
+
+    /// Returns a client whose connection has ended.
+    fn closed() -> Arc<Peer<ClientRole>> {
+        let (host, options) = (Host::builder("x", "1").build(), DriverOptions::default());
+        let connection = |now| PipeBinding::new(Connection::with_opening(host.config(), options.opening, now), None);
+        let calls = host.session().calls().clone();
+        calls.close(&CloseReason::ConnectionLost);
+        Arc::new(Peer::new(SharedConnection::new(connection, &options), calls))
+    }
+
+    #[test]
+    fn a_server_whose_connection_has_ended_is_started_again() {
+        let (restarter, starts) = (Restarter::new(RestartPolicy::default()), Cell::new(0));
+        let start = || {
+            starts.set(starts.get() + 1);
+            ready(Ok(closed()))
+        };
+        for expected in 1..=2 {
+            assert!(block_on(restarter.client(start, |_| ready(()))).is_ok());
+            assert_eq!(starts.get(), expected);
+        }
+    }
+}

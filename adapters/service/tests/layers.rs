@@ -516,3 +516,16 @@ fn idempotent_requests_are_repeated_with_growing_delays() {
         assert_eq!(version.era() == Era::Modern, version == LATEST);
     }
 }
+
+#[test]
+fn prompts_that_may_be_requested_again_get_their_arguments() {
+    #[derive(serde::Deserialize, schemars::JsonSchema)]
+    struct Topic {
+        topic: String,
+    }
+    let ask = Prompt::new("ask", |topic: Topic| format!("About {}?", topic.topic));
+    let client = TestClient::new(&build(builder().prompt(ask)));
+    let server = client.server().retrying(&retry());
+    let prompt = client.run(server.get_prompt("ask", json!({"topic": "roses"}))).expect("a prompt");
+    assert_eq!(prompt.messages[0].content.as_text(), Some("About roses?"));
+}

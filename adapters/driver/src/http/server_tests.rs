@@ -19,6 +19,8 @@ use mcp_proto::{
         Policy,
         server::{Caller, EndpointOptions, Request as EndpointRequest},
     },
+    rpc::Timestamp,
+    schema::LoggingLevel,
     wire::{Json, RawJson},
 };
 use mcp_service::{CatalogItem, Context as HandlerContext, RequestInfo, Service, Tool, driver_api::ConnectionHandle};
@@ -432,6 +434,22 @@ fn a_response_in_one_piece_admits_the_next_request() {
     site.poll();
     assert_eq!(run(), 1);
     assert!(second.poll(cx).is_ready());
+}
+
+#[test]
+fn a_session_takes_over_the_state_that_another_process_has_stored() {
+    let site = Site::new(&Service::builder("x", "1").build().expect("a service"));
+    let session = site.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).session.clone();
+    let mut state = session.lock();
+    let binding = &mut state.binding;
+    let mut snapshot = binding.session.snapshot().expect("a session with streams");
+    for (stored, expected) in [((false, None), None), ((true, None), Some(LoggingLevel::Error))] {
+        binding.stored = Some(stored);
+        snapshot.log_level = Some(LoggingLevel::Error);
+        binding.apply_snapshot(Timestamp::ZERO, &snapshot);
+        assert_eq!(binding.session.mutable_state(), Some((true, expected)), "changes that are not stored are kept");
+    }
+    assert_eq!(binding.stored, binding.session.mutable_state());
 }
 
 /// A session has ended, and its last handler runs on the thread of its request.

@@ -427,6 +427,17 @@ mod tests {
     }
 
     #[test]
+    fn lines_of_stderr_are_cut_after_8_kib() {
+        let command = Command::new("x");
+        let process = ChildState::new(&command);
+        let mut stderr = Stderr::new(&process, &command);
+        stderr.feed(&[b'x'; 10_000]);
+        stderr.feed(b"\nshort\n");
+        process.ended(None);
+        assert_eq!(process.exit().expect("it has ended").stderr, ["x".repeat(8 * 1024), "short".into()]);
+    }
+
+    #[test]
     fn panicking_stderr_callback_does_not_lose_lines() {
         let command = Command::new("x").on_stderr(|_| panic!("on purpose"));
         let process = ChildState::new(&command);

@@ -434,7 +434,12 @@ fn properties_of_the_other_direction_are_not_required() {
 
 #[test]
 fn a_response_whose_schema_cannot_be_used_has_none() {
-    for schema in [json!({"type": "object", "pattern": "("}), json!({"$ref": "#/none"})] {
+    for schema in [
+        json!({"type": "object", "pattern": "("}),
+        json!({"$ref": "#/none"}),
+        json!({"type": "string"}),
+        json!({"type": "object", "nullable": true}),
+    ] {
         let responses = json!({"200": {"content": {"application/json": {"schema": schema}}}});
         let get = json!({"get": {"operationId": "call", "responses": responses}});
         let api = OpenApi::parse(&document("3.1.0", json!({"/a": get}), json!({}))).expect("a document");

@@ -523,3 +523,21 @@ fn without_tasks(mut result: CallToolResult) -> CallToolResult {
     result.meta = own_meta(result.meta);
     result
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn metadata_of_the_connection_leaves_nothing_behind() {
+        let meta = |text: &str| Some(serde_json::from_str::<Meta>(text).expect("metadata"));
+        let removed = format!(r#"{{"{}":{{}},"{}":{{"taskId":"1"}}}}"#, keys::SERVER_INFO, keys::RELATED_TASK);
+        let own = r#"{"com.example/own":1}"#;
+        let mixed = format!(r#"{{"{}":{{}},"com.example/own":1}}"#, keys::SERVER_INFO);
+        for (received, expected) in
+            [(None, None), (meta("{}"), meta("{}")), (meta(&removed), None), (meta(&mixed), meta(own))]
+        {
+            assert_eq!(own_meta(received), expected);
+        }
+    }
+}

@@ -106,6 +106,7 @@ fn middleware_wraps_every_request() {
                 "greet",
                 "Result",
             ),
+            ("own/double", json!({}), "-", "-32602"),
         ] {
             let answer = pair.send_request(method, params);
             if let Ok(expected) = how.parse::<i64>() {

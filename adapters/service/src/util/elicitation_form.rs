@@ -145,7 +145,7 @@ fn check_length(len: usize, min: Option<u64>, max: Option<u64>, of: &str) -> Res
 
 /// Returns whether a number is an integer. In JSON Schema 1.0 is one, too.
 fn is_integer(number: &Number) -> bool {
-    number.is_i64() || number.is_u64() || number.as_f64().is_some_and(|number| number.fract() == 0.0)
+    number.as_f64().is_some_and(|number| number.fract() == 0.0)
 }
 
 fn has_format(text: &str, format: &StringFormat) -> bool {

@@ -314,6 +314,15 @@ fn refreshes_expiring_token_before_sending() {
     assert_eq!(server.count("/token"), 1);
 }
 
+#[test]
+fn the_principal_is_known_once_credentials_are_loaded() {
+    let oauth = builder(&Server::default(), store(3600)).build().expect("random bytes");
+    assert_eq!(oauth.principal(), None);
+    send(&oauth);
+    let principal = oauth.principal();
+    assert!(principal.is_some() && principal == oauth.principal());
+}
+
 /// Returns the query with which the authorization server redirects the user.
 fn consent(url: &Url) -> String {
     let query = url.query().unwrap_or_default();
@@ -509,6 +518,7 @@ fn debug_output_hides_secrets() {
         assert_eq!(is_retried, failure.is_none(), "{failure:?}");
         let error = oauth.error();
         let shown = [format!("{oauth:?}"), format!("{error:?}"), format!("{refusal:?}")];
+        assert!(shown[0].starts_with("OAuth("), "{shown:?}");
         let told = error.map(|error| error.to_string()).unwrap_or_default();
         assert!(!shown.iter().chain([&told]).any(|text| text.contains("canary")), "{shown:?} {told}");
     }

@@ -20,13 +20,15 @@ use rustix::io::Errno;
 
 use super::{
     connect::ConnectPath,
+    fetch::FetchClient,
     http1::{ResponseSink, exchange},
     listener::Listener,
     net_runtime::{ConnectRuntime, NetRuntime},
     pool::{Pool, UNREAD_TIMEOUT},
+    proxy::Proxy,
 };
 use crate::{
-    http::{body::Body, server::HttpServer},
+    http::{body::Body, fetch::HttpFetch as _, memory_limit, server::HttpServer},
     options::DriverOptions,
     runtime::{Runtime, Timer},
     sync::lock,
@@ -374,6 +376,23 @@ fn only_errors_of_the_socket_end_a_listener() {
     let accepts = passing.into_iter().chain([Some(Ok(())), Some(Err(Errno::BADF.into())), Some(Ok(()))]);
     assert_eq!(serve(false, accepts), (false, 1, 1));
     assert_eq!(NET.with_borrow(|net| net.waits), 1, "a pause after a shortage only");
+}
+
+#[test]
+fn short_requests_are_sent_to_the_proxy() {
+    let proxy = Proxy::new("http://127.0.0.1:9").expect("an address");
+    let request = Request::get("http://192.0.2.1/keys").body(Vec::new()).expect("a request");
+    let response = run(FetchClient::<ByHand>::new().proxy(proxy).fetch(request, 1024)).expect("a response");
+    assert_eq!(response.status(), StatusCode::OK);
+    let server = NET.with_borrow(|net| net.servers[0].clone());
+    assert!(lock(&server).received.starts_with(b"GET http://192.0.2.1/keys HTTP/1.1\r\n"));
+}
+
+#[test]
+fn the_memory_limit_of_a_listener_counts_its_connections() {
+    let listener = run(Listener::<ByHand>::bind("127.0.0.1:0")).expect("a port").connections(8);
+    let (limits, options) = (EndpointOptions::new(Policy::loopback()).limits, DriverOptions::default());
+    assert_eq!(listener.memory_limit(&service()), memory_limit(&service(), &limits, &options, 8));
 }
 
 #[test]

@@ -33,6 +33,8 @@ fn uncommon_keywords_are_refused_by_name() {
         (json!({"$defs": {"a": {"$id": "x:y"}}}), "$id", "/$defs/a"),
         (json!({"$defs": {"a": {"$schema": "http://json-schema.org/draft-07/schema"}}}), "$schema", "/$defs/a"),
         (json!({"$anchor": "a", "properties": {"b": {"$ref": "#a"}}}), "$ref", "/properties/b"),
+        (json!({"$anchor": 1}), "$anchor", "its root"),
+        (json!({"$schema": "http://json-schema.org/draft-07/schema#", "$anchor": "a"}), "$anchor", "its root"),
         (json!({"$schema": "http://json-schema.org/draft-04/schema"}), "$schema", "its root"),
         (json!({"$schema": "http://json-schema.org/draft-07/schema#", "items": [{}]}), "items", "its root"),
         #[cfg(feature = "json-schema")]
@@ -257,6 +259,12 @@ fn recursive_choices_take_bounded_time() {
     let doubling = common(&json!({"$defs": definitions, "$ref": "#/$defs/0"}));
     assert_eq!(doubling.check(&json!(1)), Ok(()));
     assert!(doubling.check(&json!("one")).is_err());
+}
+
+#[test]
+fn errors_are_those_of_the_only_alternative_with_the_type() {
+    let checker = common(&json!({"anyOf": [{"type": "string"}, {"type": "integer", "minimum": 1}]}));
+    assert_eq!(checker.check(&json!(0)), Err("the value is less than 1".into()));
 }
 
 #[test]

@@ -215,6 +215,18 @@ mod tests {
         assert!(lock(&sleep_thread.state).wakers.is_empty());
     }
 
+    #[test]
+    fn sleeps_with_one_deadline_have_a_waker_each() {
+        let sleep_thread = SleepThread::new(|_| Ok(()), None);
+        let mut one = sleep_thread.sleep(Duration::from_secs(1000));
+        let mut other = sleep_thread.sleep(Duration::ZERO);
+        other.until = one.until;
+        for sleep in [&mut one, &mut other] {
+            assert!(Pin::new(sleep).poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        }
+        assert_eq!(lock(&sleep_thread.state).wakers.len(), 2);
+    }
+
     struct Panics;
 
     impl Wake for Panics {
