@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use mcp_proto::{codec::SseDecoder, rpc::Timestamp};
 use serde_json::{Value, json};
 
-use super::server_requests::Subscription;
+use super::{abandoned_exchange::AbandonedExchange, server_requests::Subscription};
 use crate::{
     explore::{Rule, Violation, ensure},
     http_server::{Reply, RequestRef},
@@ -142,8 +142,8 @@ pub struct Client {
     pub version: &'static str,
     /// Its streams, in the order of their start.
     pub streams: Vec<Stream>,
-    /// Exchanges that carry no stream any more and were not closed.
-    pub abandoned: Vec<RequestRef>,
+    /// Exchanges that were abandoned and not closed.
+    pub abandoned: Vec<AbandonedExchange>,
     /// Its session is over: the server rejects all requests.
     pub over: bool,
     next_id: u64,
@@ -251,11 +251,11 @@ impl Client {
     }
 
     /// Resumes a stream. The client stops reading its previous exchange, if there is one.
-    pub fn resume(&mut self, stream: usize, sent: RequestRef) {
-        let stream = &mut self.streams[stream];
+    pub fn resume(&mut self, at: usize, sent: RequestRef) {
+        let stream = &mut self.streams[at];
         let decoder = SseDecoder::resuming(usize::MAX, stream.last_id.clone());
         let before = stream.exchange.replace(Exchange { sent, decoder, read: 0, resumes: true });
-        self.abandoned.extend(before.map(|before| before.sent));
+        self.abandoned.extend(before.map(|before| AbandonedExchange::new(before.sent, at)));
     }
 
     /// Disconnects the client from a stream. Returns the exchange that carried it.
@@ -390,6 +390,7 @@ impl Client {
         let stream = &mut self.streams[at];
         stream.log.push(format!("{status} {}", String::from_utf8_lossy(&reply.body)));
         if resumes {
+            AbandonedExchange::reject_resumption(&mut self.abandoned, at);
             match status {
                 400 | 404 => events.push(ClientEvent::StreamGone(at)),
                 // There is no capacity at present.

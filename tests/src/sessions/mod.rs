@@ -15,12 +15,14 @@
 //! - an exchange that was replaced by a resumption does not block another one;
 //! - at the end all sessions are idle: see [`System::wind_down`].
 
+mod abandoned_exchange;
 mod client;
 pub mod explore;
 mod server_requests;
 mod system;
 mod wind_down;
 
+pub use abandoned_exchange::AbandonedExchange;
 pub use client::{Client, ClientMessage, ExpectedResponse, Stream, TransportKind};
 pub use server_requests::{ServerRequest, Subscription};
 pub use system::{Job, RespondOutcome, System, SystemConfig};

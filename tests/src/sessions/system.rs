@@ -343,13 +343,13 @@ impl System {
         self.settle()
     }
 
-    /// Closes the exchanges that carry no stream any more.
+    /// Closes the exchanges that the client has abandoned.
     ///
     /// # Errors
     /// If a rule is broken.
     pub fn close_abandoned(&mut self, client_index: usize) -> Result<(), Violation> {
-        for sent in std::mem::take(&mut self.clients[client_index].abandoned) {
-            self.server.disconnect(sent);
+        for abandoned in std::mem::take(&mut self.clients[client_index].abandoned) {
+            self.server.disconnect(abandoned.sent);
         }
         self.settle()
     }
@@ -532,9 +532,12 @@ impl System {
 
     /// Returns whether a client of a session has an exchange that it does not read and has not replaced.
     fn is_blocked_by_reader(&self, session: usize) -> bool {
-        let carriers = self.clients.iter().flat_map(|client| &client.streams).filter_map(|it| it.exchange.as_ref());
-        let mut slow = carriers.filter(|exchange| exchange.sent.session == session);
-        slow.any(|exchange| !self.server.is_reading(exchange.sent) && !self.server.reply(exchange.sent).ended)
+        let carriers = self.clients.iter().flat_map(|client| {
+            let abandoned = client.abandoned.iter().filter(|it| it.carries_stream).map(|it| it.sent);
+            client.streams.iter().filter_map(|it| it.exchange.as_ref()).map(|it| it.sent).chain(abandoned)
+        });
+        let mut slow = carriers.filter(|sent| sent.session == session);
+        slow.any(|sent| !self.server.is_reading(sent) && !self.server.reply(sent).ended)
     }
 
     /// Checks that a client that reads everything has received all available responses.

@@ -103,9 +103,9 @@ impl System {
 
     fn read_all(&mut self) -> Result<(), Violation> {
         for client_index in 0..self.clients.len() {
-            for sent in std::mem::take(&mut self.clients[client_index].abandoned) {
-                self.server.read(sent, true);
-                self.server.disconnect(sent);
+            for abandoned in std::mem::take(&mut self.clients[client_index].abandoned) {
+                self.server.read(abandoned.sent, true);
+                self.server.disconnect(abandoned.sent);
             }
             for at in 0..self.clients[client_index].streams.len() {
                 self.read(client_index, at)?;
