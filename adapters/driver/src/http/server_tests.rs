@@ -437,7 +437,7 @@ fn a_response_in_one_piece_admits_the_next_request() {
 }
 
 #[test]
-fn a_session_takes_over_the_state_that_another_process_has_stored() {
+fn a_session_takes_over_the_state_of_another_process() {
     let site = Site::new(&Service::builder("x", "1").build().expect("a service"));
     let session = site.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "ping"})).session.clone();
     let mut state = session.lock();
