@@ -92,22 +92,22 @@ pub(crate) fn attacked<A: Adapter>(hostile: HostilePeer, version: ProtocolVersio
     let (attacked, host) = (host(HANDSHAKE), host(LONG));
     // The first connection creates all state that is shared.
     is_served::<A>(&host, &good);
-    let meter = Meter::new();
-    let (near, far) = UnixStream::pair().expect("there are sockets");
-    let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
-    let asking = || {
-        let client = A::connect_with(A::unix(near), &attacked, &options());
-        client.as_ref().map(|client| send_request(client)).unwrap_or_default();
-        client
-    };
-    peer.attack(asking, |client| {
-        meter.assert_within(&limits);
-        is_served::<A>(&host, &good);
-        if let Ok(client) = client {
-            client.close();
-        }
+    Meter::check_release::<A>(|meter| {
+        let (near, far) = UnixStream::pair().expect("there are sockets");
+        let peer = Peer::new(hostile, Role::Server, version, limits.frame_bytes, far);
+        let asking = || {
+            let client = A::connect_with(A::unix(near), &attacked, &options());
+            client.as_ref().map(|client| send_request(client)).unwrap_or_default();
+            client
+        };
+        peer.attack(asking, |client| {
+            meter.assert_within(&limits);
+            is_served::<A>(&host, &good);
+            if let Ok(client) = client {
+                client.close();
+            }
+        });
+        drop(peer);
     });
-    drop(peer);
-    meter.assert_released::<A>();
     is_served::<A>(&host, &good);
 }

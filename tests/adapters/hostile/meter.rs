@@ -1,6 +1,9 @@
 //! Measures the cost of an attack, and the resources that are left.
 
-use std::{fs, time::Instant};
+use std::{
+    fs, thread,
+    time::{Duration, Instant},
+};
 
 use mcp_proto::connection::Limits;
 use tokio::runtime::Handle;
@@ -11,8 +14,17 @@ use crate::{LONG, PEAK, adapter::Adapter, dialects};
 /// tasks; queued requests and notifications of services; and the peer itself, which is in this process, too.
 const BESIDE: usize = 1 << 20;
 
-/// The memory that may be left at the end: tables of the runtime and of the service that have grown.
+/// The memory that an attack may leave: tables of the runtime and of the service that have grown.
 const LEFT: usize = 64 << 10;
+
+/// The maximum number of attacks until one leaves no more than that. Each thread keeps up to 64 entries of ended
+/// requests for reuse, and the first attacks fill its pools. All pools of all threads together hold less than
+/// `ATTACKS * LEFT`, so if every attack leaves more, then memory is lost.
+const ATTACKS: usize = 8;
+
+/// The time in which other threads release memory. Shorter than the time after which runtimes end idle threads, whose
+/// pools would hide what is lost.
+const SETTLE: Duration = Duration::from_secs(1);
 
 /// The resources of this process.
 #[derive(Clone, Copy, Debug)]
@@ -60,23 +72,49 @@ impl Meter {
         assert!(peak <= bound, "{peak} bytes, {bound} are promised");
     }
 
-    /// Checks that all resources are released. Other threads may need a moment to end.
-    pub(crate) fn assert_released<A: Adapter>(&self) {
+    /// Runs an attack, and checks that all resources are released after it. Repeats it while it fills pools.
+    ///
+    /// # Panics
+    /// If more descriptors, tasks or threads are left than before, or if each of the attacks leaves memory.
+    pub(crate) fn check_release<A: Adapter>(mut attack: impl FnMut(&Self)) {
+        let mut left = Vec::new();
+        while left.len() < ATTACKS {
+            let meter = Self::new();
+            attack(&meter);
+            meter.wait_for_end::<A>();
+            match meter.bytes_left() {
+                0..=LEFT => return,
+                bytes => left.push(bytes),
+            }
+        }
+        panic!("{left:?} bytes are left");
+    }
+
+    /// Waits until descriptors, tasks and threads are released.
+    fn wait_for_end<A: Adapter>(&self) {
         let start = Instant::now();
         // Runtimes keep idle threads.
         let counts_threads = A::NAME == "blocking";
         loop {
-            let bytes = PEAK.current_usage().saturating_sub(self.bytes);
             let (held, threads) = (Held::now(), if counts_threads { threads() } else { self.threads });
-            if bytes <= LEFT && held.is_within(self.held) && threads <= self.threads {
+            if held.is_within(self.held) && threads <= self.threads {
                 return;
             }
             let before = (self.held, self.threads);
-            assert!(
-                start.elapsed() < LONG,
-                "{bytes} bytes, {held:?} and {threads} threads are left, before: {before:?}"
-            );
-            std::thread::yield_now();
+            assert!(start.elapsed() < LONG, "{held:?} and {threads} threads are left, before: {before:?}");
+            thread::yield_now();
+        }
+    }
+
+    /// Returns the memory that is left. Other threads have a moment to release theirs.
+    fn bytes_left(&self) -> usize {
+        let start = Instant::now();
+        loop {
+            let bytes = PEAK.current_usage().saturating_sub(self.bytes);
+            if bytes <= LEFT || start.elapsed() > SETTLE {
+                return bytes;
+            }
+            thread::yield_now();
         }
     }
 }
