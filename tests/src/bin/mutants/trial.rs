@@ -8,7 +8,7 @@ use std::{fmt, io};
 use crate::reach::Test;
 
 /// The test programs: the unit tests of a package, or a package and one of its tests. Left out are tests that read the
-/// sources, that build programs, or that have a harness of their own.
+/// sources, build programs, count instructions, or have a harness of their own.
 pub(crate) const PROGRAMS: &[&str] = &[
     "mcp-proto",
     "mcp-service",
@@ -26,6 +26,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "mcp-tests/schema",
     "mcp-tests/sessions",
     "mcp-tests/simulate",
+    "mcp-service/allocations",
     "mcp-service/call_spans",
     "mcp-service/layers",
     "mcp-service/log_layer",
@@ -33,6 +34,7 @@ pub(crate) const PROGRAMS: &[&str] = &[
     "mcp-service/mount",
     "mcp-service/proxy",
     "mcp-service/state",
+    "mcp-service/task_spans",
     "mcp-service/testing",
     "mcp-service/tracing",
     "mcp-service/typed",
