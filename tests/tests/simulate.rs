@@ -32,7 +32,7 @@ fn simulation_invariants_hold() {
 /// Seeds that failed once. The commits that mention them say why.
 #[test]
 fn seeds_that_failed_once_pass() {
-    for seed in [2_142_444, 2_669_447] {
+    for seed in [2_142_444, 2_669_447, 20_668_325] {
         if let Err(why) = simulate::attempt(seed, None) {
             panic!("seed {seed}: {why}");
         }

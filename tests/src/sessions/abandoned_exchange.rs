@@ -9,21 +9,30 @@ pub struct AbandonedExchange {
     pub sent: RequestRef,
     /// The index of the stream.
     stream: usize,
-    /// The server has rejected the resumption, so the exchange still carries the stream.
+    /// The request that resumes the stream.
+    resumption: RequestRef,
+    /// The server has rejected the resumption and accepted no later one, so the exchange may still carry the stream.
     pub carries_stream: bool,
 }
 
 impl AbandonedExchange {
-    /// Returns the exchange that has carried the stream with this index.
+    /// Returns the exchange that has carried the stream with this index until it was resumed by `resumption`.
     #[must_use]
-    pub const fn new(sent: RequestRef, stream: usize) -> Self {
-        Self { sent, stream, carries_stream: false }
+    pub const fn new(sent: RequestRef, stream: usize, resumption: RequestRef) -> Self {
+        Self { sent, stream, resumption, carries_stream: false }
     }
 
-    /// Records that the last resumption of a stream was rejected.
-    pub fn reject_resumption(all: &mut [Self], stream: usize) {
-        if let Some(last) = all.iter_mut().rfind(|it| it.stream == stream) {
-            last.carries_stream = true;
+    /// Records that a resumption was rejected.
+    pub fn reject(all: &mut [Self], resumption: RequestRef) {
+        for it in all.iter_mut().filter(|it| it.resumption == resumption) {
+            it.carries_stream = true;
+        }
+    }
+
+    /// Records that a resumption of the stream with this index was accepted.
+    pub fn accept(all: &mut [Self], stream: usize) {
+        for it in all.iter_mut().filter(|it| it.stream == stream) {
+            it.carries_stream = false;
         }
     }
 }

@@ -255,7 +255,7 @@ impl Client {
         let stream = &mut self.streams[at];
         let decoder = SseDecoder::resuming(usize::MAX, stream.last_id.clone());
         let before = stream.exchange.replace(Exchange { sent, decoder, read: 0, resumes: true });
-        self.abandoned.extend(before.map(|before| AbandonedExchange::new(before.sent, at)));
+        self.abandoned.extend(before.map(|before| AbandonedExchange::new(before.sent, at, sent)));
     }
 
     /// Disconnects the client from a stream. Returns the exchange that carried it.
@@ -308,6 +308,9 @@ impl Client {
             self.streams[0].expected.extend(accepted);
         }
         if reply.header("content-type") == Some("text/event-stream") {
+            if exchange.resumes {
+                AbandonedExchange::accept(&mut self.abandoned, at);
+            }
             return self.read_stream((now, at, shared), exchange, reply, is_delivered, events);
         }
         if !reply.ended {
@@ -321,7 +324,7 @@ impl Client {
             stream.mark_lost();
             return Ok(());
         }
-        self.read_complete((at, shared), exchange.resumes, reply, is_delivered, events)
+        self.read_complete((at, shared), &exchange, reply, is_delivered, events)
     }
 
     /// Reads the events of a stream, and checks what is missing when it has ended.
@@ -368,7 +371,7 @@ impl Client {
     fn read_complete(
         &mut self,
         (at, shared): (usize, bool),
-        resumes: bool,
+        exchange: &Exchange,
         reply: &Reply,
         is_delivered: &dyn Fn(u64) -> bool,
         events: &mut Vec<ClientEvent>,
@@ -389,13 +392,16 @@ impl Client {
         self.over |= status == 404 && matches!(self.kind, TransportKind::Session(_));
         let stream = &mut self.streams[at];
         stream.log.push(format!("{status} {}", String::from_utf8_lossy(&reply.body)));
-        if resumes {
-            AbandonedExchange::reject_resumption(&mut self.abandoned, at);
+        if exchange.resumes {
             match status {
                 400 | 404 => events.push(ClientEvent::StreamGone(at)),
                 // There is no capacity at present.
                 409 | 503 => {}
                 _ => return Err(Violation::new(Rule::Streams, format!("{status} for a resumption"))),
+            }
+            // With 409 no exchange carries the stream.
+            if status != 409 {
+                AbandonedExchange::reject(&mut self.abandoned, exchange.sent);
             }
             return Ok(());
         }
