@@ -10,7 +10,7 @@ async fn echo(echo: Echo) -> String {
     echo.message
 }
 
-#[tokio::main]
+#[tokio::main(flavor = "current_thread")]
 async fn main() -> Result<(), Box<dyn std::error::Error>> {
     let service = Service::builder("echo", "1.0.0").tool(Tool::new_async("echo", echo)).build()?;
     Ok(mcp_tokio::serve_stdio(&service).await?)
