@@ -44,7 +44,7 @@ pub use mcp_driver::http::{
     StoreUsage,
 };
 use mcp_driver::{
-    http::{self, ConnectRuntime, NetRuntime},
+    http::{self, ConnectRuntime, NetRuntime, Recheck},
     os::net::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -96,6 +96,10 @@ impl ConnectRuntime for Smol {
     async fn connect(address: SocketAddr) -> io::Result<Stream> {
         Ok(Stream::new(Async::<TcpStream>::connect(address).await?, None))
     }
+
+    fn recheck(stream: &Stream) -> Recheck {
+        stream.recheck.clone()
+    }
 }
 
 impl NetRuntime for Smol {
@@ -137,8 +141,8 @@ pub struct Stream {
     stream: Async<TcpStream>,
     /// Set when the last read has emptied the socket: the next read waits for readiness first.
     is_drained: bool,
-    /// Absent for clients: they check before each request, since a connection that the peer has closed must not be used
-    /// again.
+    recheck: Recheck,
+    /// Absent for clients.
     attempts: Option<ReadAttempts>,
 }
 
@@ -162,7 +166,7 @@ impl Stream {
     /// Creates a stream and disables Nagle's algorithm, so that output is sent at once.
     fn new(stream: Async<TcpStream>, attempts: Option<ReadAttempts>) -> Self {
         let _ = stream.get_ref().set_nodelay(true);
-        Self { stream, is_drained: false, attempts }
+        Self { stream, is_drained: false, recheck: Recheck::default(), attempts }
     }
 
     fn will_write(&mut self) {
@@ -219,7 +223,8 @@ impl Read for Stream {
         cx: &mut Context<'_>,
         mut buffer: ReadBufCursor<'_>,
     ) -> Poll<io::Result<()>> {
-        let attempts = self.is_drained && self.attempts.as_mut().is_none_or(ReadAttempts::is_due);
+        let is_requested = self.recheck.take();
+        let attempts = self.is_drained && (is_requested || self.attempts.as_mut().is_some_and(ReadAttempts::is_due));
         if self.is_drained && !attempts {
             ready!(self.stream.poll_readable(cx))?;
         }

@@ -46,7 +46,7 @@ pub use mcp_driver::http::{
     StoreUsage,
 };
 use mcp_driver::{
-    http::{self, ConnectRuntime, NetRuntime},
+    http::{self, ConnectRuntime, NetRuntime, Recheck},
     os::net::keep_alive,
 };
 pub use mcp_proto::http::{
@@ -99,7 +99,11 @@ impl ConnectRuntime for Tokio {
     type Stream = Stream;
 
     async fn connect(address: SocketAddr) -> io::Result<Self::Stream> {
-        Ok(Stream::new(TcpStream::connect(address).await?, true))
+        Ok(Stream::new(TcpStream::connect(address).await?))
+    }
+
+    fn recheck(stream: &Stream) -> Recheck {
+        stream.recheck.clone()
     }
 }
 
@@ -113,7 +117,7 @@ impl NetRuntime for Tokio {
     fn poll_accept(socket: &Self::Socket, cx: &mut Context<'_>) -> Poll<io::Result<(Self::Stream, SocketAddr)>> {
         let (stream, address) = ready!(socket.poll_accept(cx))?;
         keep_alive(&stream);
-        Poll::Ready(Ok((Stream::new(stream, false), address)))
+        Poll::Ready(Ok((Stream::new(stream), address)))
     }
 }
 
@@ -121,18 +125,14 @@ impl NetRuntime for Tokio {
 #[derive(Debug)]
 pub struct Stream {
     stream: TokioIo<TcpStream>,
-    /// Whether to check for a closed connection before each request, as clients do: the runtime reports it only later,
-    /// and such a connection must not be used again.
-    checks_for_close: bool,
-    /// Set while nothing has been read since the last write.
-    awaits_response: bool,
+    recheck: Recheck,
 }
 
 impl Stream {
     /// Creates a stream and disables Nagle's algorithm, so that output is sent at once.
-    fn new(stream: TcpStream, checks_for_close: bool) -> Self {
+    fn new(stream: TcpStream) -> Self {
         let _ = stream.set_nodelay(true);
-        Self { stream: TokioIo::new(stream), checks_for_close, awaits_response: false }
+        Self { stream: TokioIo::new(stream), recheck: Recheck::default() }
     }
 
     /// Returns whether the peer has closed the connection.
@@ -143,18 +143,15 @@ impl Stream {
 
 impl Read for Stream {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buffer: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
-        if self.checks_for_close && !self.awaits_response && self.is_closed_by_peer()? {
+        if self.recheck.take() && self.is_closed_by_peer()? {
             return Poll::Ready(Ok(()));
         }
-        let read = Pin::new(&mut self.stream).poll_read(cx, buffer);
-        self.awaits_response &= read.is_pending();
-        read
+        Pin::new(&mut self.stream).poll_read(cx, buffer)
     }
 }
 
 impl Write for Stream {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        self.awaits_response = true;
         Pin::new(&mut self.stream).poll_write(cx, bytes)
     }
 
@@ -163,7 +160,6 @@ impl Write for Stream {
         cx: &mut Context<'_>,
         slices: &[IoSlice<'_>],
     ) -> Poll<io::Result<usize>> {
-        self.awaits_response = true;
         Pin::new(&mut self.stream).poll_write_vectored(cx, slices)
     }
 
@@ -209,6 +205,8 @@ mod tests {
             while !stream.is_closed_by_peer().expect("no reset") {
                 std::thread::yield_now();
             }
+            assert_eq!(read(&mut stream).await, Poll::Pending, "the runtime has not reported it");
+            Tokio::recheck(&stream).request();
             assert_eq!(read(&mut stream).await, Poll::Ready(0));
         });
     }

@@ -102,7 +102,7 @@ pub use fetch::HttpFetch;
 #[cfg(feature = "auth")]
 pub use mcp_proto::auth::{ResourceMetadata, Scopes, dpop::NonceKey};
 #[cfg(feature = "net")]
-pub use net::{ConnectRuntime, Connector, Http1Client, Listener, NetRuntime, Proxy, ResponseSink, serve_http};
+pub use net::{ConnectRuntime, Connector, Http1Client, Listener, NetRuntime, Proxy, Recheck, ResponseSink, serve_http};
 #[cfg(all(feature = "auth", feature = "net"))]
 pub use net::{FetchClient, NetTransport};
 #[cfg(feature = "auth")]

@@ -66,13 +66,15 @@ impl ConnectPath {
             Some(_) => format!("the proxy {host}:{port}: {error}"),
             None => error.to_string(),
         })?;
-        match proxy {
+        let recheck = N::recheck(&stream);
+        let connection = match proxy {
             Some(proxy) if origin.is_secure => {
-                self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await
+                self.secure(runtime, origin, proxy.tunnel(runtime, origin, stream).await?).await?
             }
-            Some(_) => handshake(runtime, origin, stream).await,
-            None => self.start(runtime, origin, stream).await,
-        }
+            Some(_) => handshake(runtime, origin, stream).await?,
+            None => self.start(runtime, origin, stream).await?,
+        };
+        Ok(connection.with_recheck(recheck))
     }
 
     /// Starts HTTP/1.1 on a stream to a server, with TLS if its scheme is `https`.

@@ -25,7 +25,7 @@ pub use connector::Connector;
 pub use fetch::FetchClient;
 pub use http1::{Http1Client, ResponseSink};
 pub use listener::{Listener, serve_http};
-pub use net_runtime::{ConnectRuntime, NetRuntime};
+pub use net_runtime::{ConnectRuntime, NetRuntime, Recheck};
 pub use proxy::Proxy;
 #[cfg(test)]
 mod tests;

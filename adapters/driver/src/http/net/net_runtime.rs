@@ -3,6 +3,10 @@
 use std::{
     fmt, io,
     net::{SocketAddr, TcpListener},
+    sync::{
+        Arc,
+        atomic::{AtomicBool, Ordering},
+    },
     task::{Context, Poll},
 };
 
@@ -18,6 +22,33 @@ pub trait ConnectRuntime: Runtime {
 
     /// Connects to an address.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
+
+    /// Returns the flag with which a client makes a stream check its socket. By default nothing reads the flag: such
+    /// streams check their socket in each read.
+    fn recheck(stream: &Self::Stream) -> Recheck {
+        let _ = stream;
+        Recheck::default()
+    }
+}
+
+/// Makes the next read of a stream check its socket, although the runtime has not reported it as readable.
+///
+/// A client requests this before each request on an open connection: the runtime reports only later that the server has
+/// closed the connection, and then the request has to be sent on another one.
+#[derive(Clone, Debug, Default)]
+pub struct Recheck(Arc<AtomicBool>);
+
+impl Recheck {
+    /// Requests the check.
+    pub fn request(&self) {
+        self.0.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the check was requested since the last call.
+    #[must_use]
+    pub fn take(&self) -> bool {
+        self.0.load(Ordering::Relaxed) && self.0.swap(false, Ordering::Acquire)
+    }
 }
 
 /// A runtime with TCP sockets, also those that listen.

@@ -10,7 +10,10 @@ use std::{
 
 use hyper::client::conn::http1::SendRequest;
 
-use crate::http::net::{net_runtime::ConnectRuntime, tracked_stream::PendingWrite};
+use crate::http::net::{
+    net_runtime::{ConnectRuntime, Recheck},
+    tracked_stream::PendingWrite,
+};
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long an idle connection is kept.
@@ -38,6 +41,7 @@ pub(super) struct PooledConnection {
     pub(super) sender: SendRequest<Body>,
     usage: UsageGuard,
     pending_write: PendingWrite,
+    recheck: Recheck,
 }
 
 /// How a connection is used, for the task that drives it.
@@ -75,6 +79,7 @@ impl Pool {
             connections.iter().rposition(|connection| connection.origin == *origin && connection.is_available())?;
         let connection = connections.remove(index);
         connection.usage.set(Phase::InUse);
+        connection.recheck.request();
         Some(connection)
     }
 
@@ -111,7 +116,12 @@ impl PooledConnection {
         let usage = UsageGuard::default();
         let driven = drive(connection, usage.0.clone(), pending_write.clone(), runtime.timer());
         N::detach(runtime.spawn(driven));
-        Self { origin, sender, usage, pending_write }
+        Self { origin, sender, usage, pending_write, recheck: Recheck::default() }
+    }
+
+    /// Sets the flag with which its stream checks the socket before a request.
+    pub(super) fn with_recheck(self, recheck: Recheck) -> Self {
+        Self { recheck, ..self }
     }
 
     /// Returns whether a request on this connection would be written at once.
