@@ -178,7 +178,11 @@ impl Write for Stream {
 
 #[cfg(test)]
 mod tests {
-    use std::future::poll_fn;
+    use std::{
+        future::poll_fn,
+        sync::{Arc, mpsc},
+        thread,
+    };
 
     use hyper::rt::ReadBuf;
     use tokio::runtime::Builder;
@@ -203,11 +207,57 @@ mod tests {
             assert_eq!(read(&mut stream).await, Poll::Pending);
             drop(listener.accept().expect("it connects"));
             while !stream.is_closed_by_peer().expect("no reset") {
-                std::thread::yield_now();
+                thread::yield_now();
             }
             assert_eq!(read(&mut stream).await, Poll::Pending, "the runtime has not reported it");
             Tokio::recheck(&stream).request();
             assert_eq!(read(&mut stream).await, Poll::Ready(0));
         });
+    }
+
+    /// Ignores a response.
+    struct Ignored;
+
+    impl http::ResponseSink for Ignored {
+        fn head(&mut self, _: ::http::response::Parts) {}
+
+        fn chunk(&mut self, _: &[u8]) -> Result<(), String> {
+            Ok(())
+        }
+    }
+
+    #[test]
+    fn request_is_not_sent_on_a_connection_that_the_server_has_closed() {
+        let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+        let address = listener.local_addr().expect("an address");
+        let ((close, closing), (closed, is_closed)) = (mpsc::channel::<()>(), mpsc::channel());
+        let server = thread::spawn(move || {
+            let respond = || {
+                let (mut stream, _) = listener.accept().expect("it connects");
+                let read = io::Read::read(&mut stream, &mut [0; 1024]).expect("a request");
+                assert!(read > 0);
+                io::Write::write_all(&mut stream, b"HTTP/1.1 200 OK\r\ncontent-length: 0\r\n\r\n").expect("it reads");
+                stream
+            };
+            let first = respond();
+            closing.recv().expect("the test runs");
+            drop(first);
+            closed.send(()).expect("the test runs");
+            drop(respond());
+        });
+        Builder::new_current_thread().enable_all().build().expect("a runtime").block_on(async {
+            let client = http::Http1Client::<Tokio>::new();
+            let request = || ::http::Request::get(format!("http://{address}/")).body(Arc::from([])).expect("a URI");
+            client.send(request(), &mut Ignored).await.expect("a response");
+            // The connection becomes idle.
+            for _ in 0..100 {
+                tokio::task::yield_now().await;
+            }
+            close.send(()).expect("the server runs");
+            // The runtime does not run in between, so it has not reported the end of the connection.
+            is_closed.recv().expect("the server runs");
+            client.send(request(), &mut Ignored).await.expect("a response, on another connection");
+        });
+        server.join().expect("two connections");
     }
 }
