@@ -276,6 +276,10 @@ impl Write for Stream {
 
 #[cfg(test)]
 mod tests {
+    use std::task::Waker;
+
+    use hyper::rt::ReadBuf;
+
     use super::*;
 
     /// Returns the indices of the responses that are followed by a try.
@@ -303,5 +307,31 @@ mod tests {
         let mut it = ReadAttempts::default();
         assert_eq!(attempts(&mut it, 20, true), [0, 1, 2, 3, 4, 5, 6, 7, 9, 10, 11, 12, 13, 14, 15, 16, 18, 19]);
         assert_eq!(attempts(&mut it, 3, false), [0, 2]);
+    }
+
+    #[test]
+    fn requested_check_reads_what_the_reactor_has_not_reported() {
+        for _ in 0..100 {
+            let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
+            let address = listener.local_addr().expect("an address");
+            let mut stream = async_io::block_on(Smol::connect(address)).expect("it listens");
+            let mut read = |stream: &mut Stream| {
+                let mut bytes = [0; 8];
+                let mut buffer = ReadBuf::new(&mut bytes);
+                let mut cx = Context::from_waker(Waker::noop());
+                let read = Pin::new(stream).poll_read(&mut cx, buffer.unfilled());
+                read.map(|read| read.map(|()| buffer.filled().len()).expect("no reset"))
+            };
+            assert_eq!(read(&mut stream), Poll::Pending);
+            drop(listener.accept().expect("it connects"));
+            // The end arrives at any time.
+            while stream.stream.get_ref().peek(&mut [0]).is_err() {
+                std::thread::yield_now();
+            }
+            let recheck = Smol::recheck(&stream);
+            recheck.request();
+            assert_eq!(read(&mut stream), Poll::Ready(0));
+            assert!(!recheck.take());
+        }
     }
 }

@@ -52,6 +52,8 @@ impl Held {
 /// Measures from before the first attack.
 pub(crate) struct Meter {
     bytes: usize,
+    /// The memory before the current attack.
+    bytes_before: usize,
     held: Held,
     threads: usize,
 }
@@ -63,12 +65,13 @@ fn threads() -> usize {
 impl Meter {
     fn new() -> Self {
         let (held, threads) = (Held::now(), threads());
-        Self { bytes: PEAK.current_usage(), held, threads }
+        let bytes = PEAK.current_usage();
+        Self { bytes, bytes_before: bytes, held, threads }
     }
 
     /// Checks that memory never exceeded the total of the limits.
     pub(crate) fn assert_within(&self, limits: &Limits) {
-        let (peak, bound) = (PEAK.peak_usage().saturating_sub(self.bytes), limits.memory() + BESIDE);
+        let (peak, bound) = (PEAK.peak_usage().saturating_sub(self.bytes_before), limits.memory() + BESIDE);
         assert!(peak <= bound, "{peak} bytes, {bound} are promised");
     }
 
@@ -79,9 +82,10 @@ impl Meter {
     /// If more descriptors, tasks or threads are left than before, if each attack leaves memory, or if the attacks
     /// together leave more than pools can hold.
     pub(crate) fn check_release<A: Adapter>(mut attack: impl FnMut(&Self)) {
-        let meter = Self::new();
+        let mut meter = Self::new();
         let mut left = vec![0];
         for _ in 0..ATTACKS {
+            meter.bytes_before = PEAK.current_usage();
             PEAK.reset_peak_usage();
             attack(&meter);
             meter.wait_for_end::<A>();

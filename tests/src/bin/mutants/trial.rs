@@ -154,7 +154,7 @@ pub(crate) fn verdict(builds: Builds<'_>, tests: Vec<&Test>, package: &str, numb
         groups.sort_by_key(|(index, tests)| (builds.mutated[*index].package() != package, total(tests)));
         for (index, tests) in groups {
             let [mutated, original] = [&builds.mutated[index], &builds.original[index]];
-            if fails(mutated, original, &tests, number)? {
+            if group_fails(mutated, original, &tests, number)? {
                 return Ok(Verdict::Caught(mutated.name));
             }
         }
@@ -162,37 +162,58 @@ pub(crate) fn verdict(builds: Builds<'_>, tests: Vec<&Test>, package: &str, numb
     Ok(Verdict::Survived)
 }
 
-/// Returns whether one of these tests of a program fails with a mutant, and none of the original without it.
-fn fails(program: &Program, original: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
+/// Returns whether one of these tests of a program fails with a mutant, and not without it.
+fn group_fails(program: &Program, original: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
+    let runs = if REAL.contains(&program.package()) { 2 } else { 1 };
+    match fails(program, original, tests, number, runs)? {
+        // Tests that pass alone may fail together, and another one of them may fail because of the mutant. One that fails
+        // at random is not counted, as far as two runs show it.
+        Outcome::FailsAlways if tests.len() > 1 => {
+            for test in tests {
+                if fails(program, original, slice::from_ref(test), number, 2)? == Outcome::Fails {
+                    return Ok(true);
+                }
+            }
+            Ok(false)
+        }
+        outcome => Ok(outcome == Outcome::Fails),
+    }
+}
+
+/// The outcome of tests with a mutant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Outcome {
+    Passes,
+    /// One fails with the mutant, and none without it.
+    Fails,
+    /// One fails without the mutant, too.
+    FailsAlways,
+}
+
+/// Runs these tests of a program this often, as long as one of them fails with a mutant, and then without it.
+fn fails(program: &Program, original: &Program, tests: &[&Test], number: u32, runs: usize) -> io::Result<Outcome> {
     let seconds = 20 + 10 * total(tests).as_secs();
     let run = |program: &Program, number: u32| {
         let mut command = program.command(seconds, 3 * seconds);
         command.arg("--exact").args(tests.iter().map(|test| &test.name)).env("MUTANT", number.to_string()).status()
     };
-    let runs = if REAL.contains(&program.package()) { 2 } else { 1 };
     for _ in 0..runs {
         let status = run(program, number)?;
         if status.success() {
-            return Ok(false);
+            return Ok(Outcome::Passes);
         }
         // Tests that fail have the status 101.
         if status.code() != Some(101) {
             print(&format!("mutant {number} ends {} with {status}", program.name));
         }
     }
-    if run(original, 0)?.success() {
-        return Ok(true);
-    }
-    print(&format!("without a mutant, {} tests of {} fail, too", tests.len(), program.name));
-    // Tests that pass alone may fail together, and another one of them may fail because of the mutant.
-    if tests.len() > 1 {
-        for test in tests {
-            if fails(program, original, slice::from_ref(test), number)? {
-                return Ok(true);
-            }
+    for _ in 0..runs {
+        if !run(original, 0)?.success() {
+            print(&format!("without a mutant, {} tests of {} fail, too", tests.len(), program.name));
+            return Ok(Outcome::FailsAlways);
         }
     }
-    Ok(false)
+    Ok(Outcome::Fails)
 }
 
 fn total(tests: &[&Test]) -> Duration {

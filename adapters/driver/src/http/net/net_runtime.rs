@@ -23,8 +23,8 @@ pub trait ConnectRuntime: Runtime {
     /// Connects to an address.
     fn connect(address: SocketAddr) -> impl Future<Output = io::Result<Self::Stream>> + Send + 'static;
 
-    /// Returns the flag with which a client makes a stream check its socket. By default nothing reads the flag: such
-    /// streams check their socket in each read.
+    /// Returns the flag with which a client makes a stream check its socket. By default nothing reads the flag: a read
+    /// has to return the end of such a stream as soon as the peer has closed the connection.
     fn recheck(stream: &Self::Stream) -> Recheck {
         let _ = stream;
         Recheck::default()
