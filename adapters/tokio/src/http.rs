@@ -235,7 +235,7 @@ mod tests {
     /// Elsewhere the end of a connection may arrive later than `drop` returns.
     #[cfg(target_os = "linux")]
     #[test]
-    fn request_is_not_sent_on_a_connection_that_the_server_has_closed() {
+    fn requests_are_not_sent_on_closed_connections() {
         let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
         let address = listener.local_addr().expect("an address");
         let ((close, closing), (closed, is_closed)) = (mpsc::channel::<()>(), mpsc::channel());

@@ -115,8 +115,8 @@ impl Meter {
         }
     }
 
-    /// Returns the memory that is left, when it is within `limit` or may be in pools. Other threads may need a moment to
-    /// release theirs.
+    /// Returns the memory that is left, when it is within `limit` or may be in pools. Other threads may need a moment
+    /// to release theirs.
     fn bytes_left(&self, limit: usize) -> usize {
         let start = Instant::now();
         loop {

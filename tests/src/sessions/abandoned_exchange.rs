@@ -22,9 +22,9 @@ impl AbandonedExchange {
         Self { sent, stream, resumption, carries_stream: false }
     }
 
-    /// Records that a resumption was rejected.
-    pub fn reject(all: &mut [Self], resumption: RequestRef) {
-        for it in all.iter_mut().filter(|it| it.resumption == resumption) {
+    /// Records that a resumption was rejected with this status. With 409 no exchange carries the stream.
+    pub fn reject(all: &mut [Self], resumption: RequestRef, status: u16) {
+        for it in all.iter_mut().filter(|it| it.resumption == resumption && status != 409) {
             it.carries_stream = true;
         }
     }

@@ -399,10 +399,7 @@ impl Client {
                 409 | 503 => {}
                 _ => return Err(Violation::new(Rule::Streams, format!("{status} for a resumption"))),
             }
-            // With 409 no exchange carries the stream.
-            if status != 409 {
-                AbandonedExchange::reject(&mut self.abandoned, exchange.sent);
-            }
+            AbandonedExchange::reject(&mut self.abandoned, exchange.sent, status);
             return Ok(());
         }
         if status >= 300 {

@@ -166,8 +166,8 @@ pub(crate) fn verdict(builds: Builds<'_>, tests: Vec<&Test>, package: &str, numb
 fn group_fails(program: &Program, original: &Program, tests: &[&Test], number: u32) -> io::Result<bool> {
     let runs = if REAL.contains(&program.package()) { 2 } else { 1 };
     match fails(program, original, tests, number, runs)? {
-        // Tests that pass alone may fail together, and another one of them may fail because of the mutant. One that fails
-        // at random is not counted, as far as two runs show it.
+        // Tests that pass alone may fail together, and another one of them may fail because of the mutant. One that
+        // fails at random is not counted, as far as two runs show it.
         Outcome::FailsAlways if tests.len() > 1 => {
             for test in tests {
                 if fails(program, original, slice::from_ref(test), number, 2)? == Outcome::Fails {
