@@ -315,7 +315,7 @@ mod tests {
             let listener = TcpListener::bind("127.0.0.1:0").expect("there is a port");
             let address = listener.local_addr().expect("an address");
             let mut stream = async_io::block_on(Smol::connect(address)).expect("it listens");
-            let mut read = |stream: &mut Stream| {
+            let read = |stream: &mut Stream| {
                 let mut bytes = [0; 8];
                 let mut buffer = ReadBuf::new(&mut bytes);
                 let mut cx = Context::from_waker(Waker::noop());
