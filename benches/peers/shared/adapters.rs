@@ -12,7 +12,7 @@ use mcp_service::{Context, Host, Peer, Service, Tool};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    AT_ONCE, SERVE, case,
+    AT_ONCE, SERVE, case, rounds,
     service::{Echo, schema, service},
 };
 
@@ -107,19 +107,23 @@ pub(super) fn serve_http(adapter: &str) {
     served.expect("it was served");
 }
 
-/// Makes calls at once, and awaits all of them.
+/// Makes calls at once, and awaits all of them, in several rounds.
 pub(super) async fn calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
-    let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
-    for call in calls {
-        assert_eq!(call.await.expect("a result").content[0].as_text(), Some(TEXT));
+    for _ in 0..rounds(at_once) {
+        let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
+        for call in calls {
+            assert_eq!(call.await.expect("a result").content[0].as_text(), Some(TEXT));
+        }
     }
 }
 
-/// Makes calls at once, and blocks until all are complete.
+/// Makes calls at once, and blocks until all are complete, in several rounds.
 pub(super) fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, at_once: usize) {
-    let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
-    for call in calls {
-        assert_eq!(call.wait().expect("a result").content[0].as_text(), Some(TEXT));
+    for _ in 0..rounds(at_once) {
+        let calls: Vec<_> = (0..at_once).map(|_| client.call_tool("echo", arguments).expect("it is allowed")).collect();
+        for call in calls {
+            assert_eq!(call.wait().expect("a result").content[0].as_text(), Some(TEXT));
+        }
     }
 }
 

@@ -18,9 +18,9 @@ use memchr::memmem;
 use tokio::net::TcpStream;
 
 use super::{
-    AT_ONCE,
+    AT_ONCE, CALLS,
     adapters::{arguments, blocking_calls, calls, host, runtime},
-    child,
+    child, rounds,
 };
 
 const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
@@ -121,16 +121,19 @@ fn bare(server: Server, at_once: usize) -> Box<dyn FnMut()> {
     Box::new(move || {
         let _ = &server;
         runtime.block_on(async {
-            let mut responses = Vec::with_capacity(connections.len());
-            for connection in &mut connections {
-                id += 1;
-                let params = format!("{{\"name\":\"echo\",\"arguments\":{ARGUMENTS}}}");
-                let call = format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}");
-                responses.push(connection.send_request(post(&session, call)));
-            }
-            for response in responses {
-                let body = read(response.await.expect("a response")).await;
-                assert!(memmem::find(&body, TEXT.as_bytes()).is_some());
+            for _ in 0..rounds(at_once) {
+                let mut responses = Vec::with_capacity(connections.len());
+                for connection in &mut connections {
+                    id += 1;
+                    let params = format!("{{\"name\":\"echo\",\"arguments\":{ARGUMENTS}}}");
+                    let call =
+                        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}");
+                    responses.push(connection.send_request(post(&session, call)));
+                }
+                for response in responses {
+                    let body = read(response.await.expect("a response")).await;
+                    assert!(memmem::find(&body, TEXT.as_bytes()).is_some());
+                }
             }
         });
     })
@@ -143,7 +146,7 @@ pub(super) fn cases() -> Vec<Case> {
     let clients: [(&str, Make); 4] = [("blocking", blocking), ("smol", smol), ("tokio", tokio), ("hyper", bare)];
     let case = |(name, make): (&str, Make), at_once: usize| {
         let bytes = ARGUMENTS.len() + TEXT.len();
-        let work = move || Work::new(at_once, at_once * bytes, make(Server::start(), at_once));
+        let work = move || Work::new(CALLS, CALLS * bytes, make(Server::start(), at_once));
         Case::new("client", format!("{name}, {at_once} at once"), work)
     };
     AT_ONCE.into_iter().flat_map(|at_once| clients.map(|client| case(client, at_once))).collect()

@@ -30,6 +30,15 @@ pub(crate) fn serve() -> bool {
     true
 }
 
+/// How many calls a step makes within one call of `block_on`. An application calls it once. On smol, a thread of the
+/// reactor takes over each time that it returns.
+const CALLS: usize = 1024;
+
+/// Returns how often a step makes this many calls at once.
+const fn rounds(at_once: usize) -> usize {
+    CALLS / at_once
+}
+
 /// Returns the command that starts this program as a server.
 pub(crate) fn child(adapter: &str) -> Command {
     let mut command = Command::new(env::current_exe().expect("a program"));
@@ -47,6 +56,6 @@ fn case(peer: &'static str, over: &'static str, at_once: usize, make: fn(&str, u
     Case::new(peer, format!("{over}, {at_once} at once"), move || {
         // Envelopes are not counted: their length depends on the library.
         let bytes = mcp_benches::ARGUMENTS.len() + mcp_benches::TEXT.len();
-        Work::new(at_once, at_once * bytes, make(over, at_once))
+        Work::new(CALLS, CALLS * bytes, make(over, at_once))
     })
 }

@@ -5,7 +5,7 @@ use mcp_benches::{ARGUMENTS, Case, TEXT};
 use rmcp::{RoleClient, ServiceExt, model::CallToolRequestParams, service::Peer, transport::TokioChildProcess};
 use tokio::runtime::{Builder, Runtime};
 
-use super::{AT_ONCE, case, child};
+use super::{AT_ONCE, case, child, rounds};
 
 #[path = "../../servers/rmcp/src/echo.rs"]
 mod echo;
@@ -22,10 +22,12 @@ pub(super) fn serve() {
 }
 
 async fn calls(client: &Peer<RoleClient>, call: &CallToolRequestParams, at_once: usize) {
-    let results = join_all((0..at_once).map(|_| client.call_tool(call.clone()))).await;
-    for result in results {
-        let result = result.expect("a result");
-        assert_eq!(result.content[0].as_text().map(|text| &*text.text), Some(TEXT));
+    for _ in 0..rounds(at_once) {
+        let results = join_all((0..at_once).map(|_| client.call_tool(call.clone()))).await;
+        for result in results {
+            let result = result.expect("a result");
+            assert_eq!(result.content[0].as_text().map(|text| &*text.text), Some(TEXT));
+        }
     }
 }
 
