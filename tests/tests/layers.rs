@@ -14,10 +14,11 @@ use mcp_tests::workspace::{self, Source};
 /// shrinks. It is empty.
 const KNOWN: [(&str, &[&str]); 0] = [];
 
-/// The names of the core that adapters use: a connection with its clock, frames and close reason, the server's
-/// introduction, and for HTTP the response and the caller. There is no method, capability, revision or error, so
-/// adapters cannot make protocol decisions.
-const KNOWN_TO_ADAPTERS: [&str; 31] = [
+/// The names of the core that adapters use: a connection with its clock, frames and close reason, the key of a
+/// request, the server's introduction, and for HTTP the response and the caller. There is no method, capability,
+/// revision or error, so adapters cannot make protocol decisions.
+const KNOWN_TO_ADAPTERS: [&str; 32] = [
+    "CallId",
     "Caller",
     "Client",
     "ClientConfig",

@@ -30,7 +30,7 @@ use crate::{
     process::{command::Command, start::Start},
     stream::stream_runtime::{Resolve, StreamRuntime},
 };
-use mcp_service::{Calls, Deferred, Host, Peer};
+use mcp_service::{Calls, Deferred, Host, Peer, driver_api::ConnectionHandle};
 
 /// A connection to a server after the handshake, with the child process if the server runs as one.
 ///
@@ -167,7 +167,8 @@ impl<R: Runtime> Client<R> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::with_opening(host.config(), options.opening, now);
-        Self::begin(Handle::start(connection, session, transport, options)?, calls, child).await
+        let (handle, connection) = Handle::start_client(connection, session, transport, options)?;
+        Self::begin(handle, connection, calls, child).await
     }
 }
 
@@ -175,10 +176,11 @@ impl<R> Client<R> {
     /// Waits for the handshake.
     pub(super) async fn begin(
         handle: Handle<ClientRole>,
+        connection: Arc<dyn ConnectionHandle<ClientRole>>,
         calls: Arc<Calls<ClientRole>>,
         child: Option<Child>,
     ) -> Result<Self, Error> {
-        let peer = Peer::new(handle.connection(), calls);
+        let peer = Peer::new(connection, calls);
         let inner = Arc::new(Inner { peer, handle, child, server: OnceLock::new() });
         let client = Self { inner, runtime: PhantomData };
         #[cfg(feature = "signals")]

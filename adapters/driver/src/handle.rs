@@ -10,17 +10,19 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{CloseReason, Connection},
+    connection::{ClientRole, CloseReason, Connection},
     rpc::Timestamp,
 };
 
 use crate::{
+    driven_connection::client_connection,
     event_loop::{
         binding::{Binding, PipeBinding},
+        run_loop::EventLoop,
         shared::{Lifecycle, SharedConnection},
     },
     options::DriverOptions,
-    runtime::Runtime,
+    runtime::{Runtime, TransportKind},
     stream::{
         connection_task::ConnectionTask,
         framed::{ByteTransport, FramedTransport, WholeMessages},
@@ -91,8 +93,10 @@ impl<E: Send + 'static> Handle<E> {
         transport: M,
         options: &DriverOptions,
     ) -> io::Result<Self> {
-        let (handle, runtime, run, over_pipes) = Self::prepare(connection, application, transport, options)?;
-        begin(&runtime, run, over_pipes)?;
+        let runtime = M::Runtime::current()?;
+        let (handle, _, run, kind) =
+            Self::prepare(connection, application, transport, options, &runtime, |shared| shared);
+        runtime.run_connection(run, kind)?;
         Ok(handle)
     }
 
@@ -104,32 +108,37 @@ impl<E: Send + 'static> Handle<E> {
         transport: M,
         options: &DriverOptions,
     ) -> io::Result<Self> {
-        let (handle, runtime, run, over_pipes) = Self::prepare(connection, application, transport, options)?;
+        let runtime = M::Runtime::current()?;
+        let (handle, _, run, kind) =
+            Self::prepare(connection, application, transport, options, &runtime, |shared| shared);
         let mut run = Box::pin(run);
         if run.as_mut().poll(&mut Context::from_waker(first_poll_waker())).is_pending() {
-            begin(&runtime, run, over_pipes)?;
+            runtime.run_connection(run, kind)?;
         }
         Ok(handle)
     }
 
-    /// Creates a connection, and the future that runs it to its end. The last value is whether its transport consists
-    /// of pipes.
+    /// Creates a connection, and the future that runs it to its end. The application uses the connection that `wrap`
+    /// returns, which is also the second value. The last value is the kind of the transport.
     fn prepare<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
         options: &DriverOptions,
-    ) -> io::Result<(Self, M::Runtime, impl Future<Output = ()> + Send + 'static, bool)> {
-        let runtime = M::Runtime::current()?;
-        let Transport { io, close_timeout, sniffer, timeouts, over_pipes, functions, end } = transport.into_transport();
+        runtime: &M::Runtime,
+        wrap: impl FnOnce(Arc<dyn ConnectionHandle<E>>) -> Arc<dyn ConnectionHandle<E>>,
+    ) -> (Self, Arc<dyn ConnectionHandle<E>>, impl Future<Output = ()> + Send + 'static, TransportKind) {
+        let Transport { io, close_timeout, sniffer, timeouts, kind, functions, end } = transport.into_transport();
         let shared = SharedConnection::new(|now| PipeBinding::new(connection(now), functions), options);
         let limit = shared.lock().binding.settings().limits.frame_bytes;
         let wire: Box<dyn FramedTransport> = match io {
             Io::Bytes(source, sink) => Box::new(ByteTransport::new(source, sink, limit, sniffer)),
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
-        let task = ConnectionTask::new(shared.clone(), application, (wire, timeouts), runtime.clone());
-        Ok((Self { shared }, runtime, task.run(end, close_timeout), over_pipes))
+        let connection = wrap(shared.clone());
+        let event_loop = EventLoop::on(shared.clone(), connection.clone(), application, runtime.clone());
+        let task = ConnectionTask::new(event_loop, wire, timeouts);
+        (Self { shared }, connection, task.run(end, close_timeout), kind)
     }
 
     /// Returns the connection.
@@ -179,13 +188,22 @@ impl<E: Send + 'static> Handle<E> {
     }
 }
 
-/// Runs the future of a connection to its end.
-fn begin<R: Runtime>(runtime: &R, run: impl Future<Output = ()> + Send + 'static, over_pipes: bool) -> io::Result<()> {
-    if over_pipes {
-        return runtime.run_over_pipes(run);
+impl Handle<ClientRole> {
+    /// Runs the connection of a client as [`start`](Self::start) does. Returns the connection that the client uses as
+    /// well.
+    pub(super) fn start_client<M: IntoTransport>(
+        connection: impl FnOnce(Timestamp) -> Connection<ClientRole>,
+        application: Arc<dyn Application<ClientRole>>,
+        transport: M,
+        options: &DriverOptions,
+    ) -> io::Result<(Self, Arc<dyn ConnectionHandle<ClientRole>>)> {
+        let runtime = M::Runtime::current()?.for_client();
+        let wrap = |shared| client_connection(&runtime, shared);
+        let (handle, connection, run, kind) =
+            Self::prepare(connection, application, transport, options, &runtime, wrap);
+        runtime.run_connection(run, kind)?;
+        Ok((handle, connection))
     }
-    R::detach(runtime.spawn(run));
-    Ok(())
 }
 
 impl<E: Send + 'static> Drop for Handle<E> {

@@ -28,6 +28,7 @@ compile_error!("the features `os` and `signals` of mcp-driver are for Unix and W
 mod client;
 #[cfg(feature = "os")]
 mod configured;
+mod driven_connection;
 mod error;
 mod event_loop;
 mod handle;
@@ -56,6 +57,7 @@ pub use client::{Client, connect_with_hint};
 pub use configured::http_options;
 #[cfg(feature = "os")]
 pub use configured::{ConfiguredServer, ServerSource};
+pub use driven_connection::DrivenConnection;
 pub use error::{Disconnected, Error};
 pub use handle::{Handle, first_poll_waker};
 pub use limits::quota::{Permit, Quota};
@@ -79,7 +81,7 @@ pub use process::state::{ChildState, Exit, ShutdownSequence, ShutdownStep, Stder
 pub use restarter::Restarter;
 #[cfg(feature = "http")]
 pub use runtime::run_in_task;
-pub use runtime::{Runtime, Timer};
+pub use runtime::{CallerTasks, Runtime, Timer, TransportKind};
 pub use server::{Server, serve, serve_with};
 pub use stop::StopHandle;
 pub use stream::io::{ByteReader, ByteWriter, MessageTransport};

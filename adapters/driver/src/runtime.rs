@@ -1,18 +1,20 @@
 //! The interface of a driver to its runtime.
 
+#[cfg(feature = "http")]
+use std::mem;
 #[cfg(any(feature = "net", feature = "auth"))]
 use std::sync::Mutex;
 use std::{
     future::{Future, poll_fn},
     io,
     pin::pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
-#[cfg(feature = "http")]
-use std::{mem, sync::Arc};
 
-use mcp_service::driver_api::Instant;
+use mcp_proto::rpc::CallId;
+use mcp_service::driver_api::{Instant, WaitingThread};
 
 #[cfg(any(feature = "net", feature = "auth"))]
 use crate::sync::lock;
@@ -26,9 +28,6 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// A timer.
     type Timer: Timer;
 
-    /// Whether the task of a connection polls handlers once before they become tasks of their own.
-    const POLLS_HANDLERS: bool = true;
-
     /// Returns the current runtime.
     ///
     /// # Errors
@@ -38,17 +37,39 @@ pub trait Runtime: Clone + Send + Sync + 'static {
     /// Runs a future.
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task;
 
+    /// Returns the runtime for the tasks of one client. Default: this runtime.
+    #[must_use]
+    fn for_client(&self) -> Self {
+        self.clone()
+    }
+
+    /// Returns the tasks of this runtime if callers of its client run them. Default: `None`.
+    fn caller_tasks(&self) -> Option<Arc<dyn CallerTasks>> {
+        None
+    }
+
+    /// Returns whether the task of a connection polls handlers once before they become tasks of their own. Default: it
+    /// does.
+    fn polls_handlers(&self) -> bool {
+        true
+    }
+
     /// Runs the future of a handler. Default: as [`spawn`](Self::spawn).
     fn spawn_handler(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
         self.spawn(future)
     }
 
-    /// Runs the task of a connection over pipes to its end. A runtime can have a thread for it, which waits for the
-    /// pipes. Default: runs it as other tasks.
+    /// Runs the task of a connection to its end. A runtime can have a thread for one over pipes, which waits for
+    /// them. Default: runs it as other tasks.
     ///
     /// # Errors
     /// If there is no thread for it.
-    fn run_over_pipes(&self, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
+    fn run_connection(
+        &self,
+        connection: impl Future<Output = ()> + Send + 'static,
+        kind: TransportKind,
+    ) -> io::Result<()> {
+        let _ = kind;
         Self::detach(self.spawn(connection));
         Ok(())
     }
@@ -61,6 +82,47 @@ pub trait Runtime: Clone + Send + Sync + 'static {
 
     /// Returns a timer.
     fn timer(&self) -> Self::Timer;
+}
+
+/// The kind of a transport.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum TransportKind {
+    /// The standard streams of this process, or the pipes of a child process.
+    Pipes,
+    /// The memory of this process.
+    Memory,
+    /// Sockets, or a transport of the application.
+    Other,
+}
+
+/// The tasks of a client, which the threads and tasks that wait for responses run.
+pub trait CallerTasks: Send + Sync + 'static {
+    /// Calls `change`, which changes the connection. May run tasks that are ready then, on this thread.
+    fn run_after(&self, change: &mut dyn FnMut()) {
+        change();
+    }
+
+    /// Calls `change` as [`run_after`](Self::run_after) does. It begins a request, so the caller usually waits next,
+    /// and the tasks that are ready may be left to [`poll_drive`](Self::poll_drive) for a short time.
+    fn run_before_wait(&self, change: &mut dyn FnMut()) {
+        self.run_after(change);
+    }
+
+    /// Runs tasks on this thread, which waits for a response, until the thread is notified. It returns early if another
+    /// thread runs them. Default: returns at once.
+    fn drive(&self, _thread: &WaitingThread) {}
+
+    /// Returns whether [`poll_drive`](Self::poll_drive) runs any tasks. The result is always the same.
+    fn drives_in_tasks(&self) -> bool {
+        false
+    }
+
+    /// Runs tasks that are ready, in a task that waits for the response to `call`. When more are ready, it wakes that
+    /// task, or another thread that runs them.
+    fn poll_drive(&self, _call: CallId, _cx: &Context<'_>) {}
+
+    /// Notes that no task waits for the response to `call` any more.
+    fn end_drive(&self, _call: CallId) {}
 }
 
 /// A timer of a runtime.

@@ -5,32 +5,67 @@ use std::{
     future::Future,
     io,
     pin::Pin,
+    sync::Arc,
     task::{Context, Poll},
     time::Instant,
 };
 
-use mcp_driver::{Runtime, Timer};
+use mcp_driver::{CallerTasks, Runtime, Timer, TransportKind};
 
-use crate::{executor, os};
+use crate::{client_tasks::ClientTasks, executor, os};
 
 /// The runtime that a connection runs on.
-#[derive(Clone, Copy, Debug)]
-pub struct Smol;
+#[derive(Clone, Debug, Default)]
+pub struct Smol {
+    /// The tasks of one client, which its callers run.
+    client: Option<ClientTasks>,
+}
 
 impl Runtime for Smol {
     type Task = async_task::Task<()>;
     type Timer = SleepTimer;
 
     fn current() -> io::Result<Self> {
-        Ok(Self)
+        Ok(Self { client: ClientTasks::current() })
     }
 
     fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
-        executor::spawn(future)
+        match &self.client {
+            Some(client) => client.spawn(future),
+            None => executor::spawn(future),
+        }
     }
 
-    fn run_over_pipes(&self, connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-        os::run_over_pipes(connection)
+    fn for_client(&self) -> Self {
+        Self { client: Some(ClientTasks::default()) }
+    }
+
+    fn caller_tasks(&self) -> Option<Arc<dyn CallerTasks>> {
+        self.client.clone().map(|tasks| Arc::new(tasks) as _)
+    }
+
+    /// Handlers of a client do not run on the threads of callers, which may hold a lock that a handler needs.
+    fn polls_handlers(&self) -> bool {
+        self.client.is_none()
+    }
+
+    /// The task of the connection decides whether threads wait in the reactor.
+    fn spawn_handler(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
+        executor::spawn_without_reactor(future)
+    }
+
+    fn run_connection(
+        &self,
+        connection: impl Future<Output = ()> + Send + 'static,
+        kind: TransportKind,
+    ) -> io::Result<()> {
+        match (&self.client, kind) {
+            (Some(client), _) => client.spawn(connection).detach(),
+            (None, TransportKind::Pipes) => os::run_over_pipes(executor::in_reactor(connection))?,
+            (None, TransportKind::Memory) => executor::spawn_without_reactor(connection).detach(),
+            (None, TransportKind::Other) => executor::spawn(connection).detach(),
+        }
+        Ok(())
     }
 
     fn detach(task: Self::Task) {

@@ -78,13 +78,19 @@
 //! A connection is one task. It reads, writes, fires timers and polls each asynchronous handler once. A handler that is
 //! ready then needs no other task, and its response is written together with those of other handlers. Pending handlers
 //! become separate tasks. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
-//! Tasks run on threads of this crate, one for each processor, which start with the first task. A connection over the
-//! standard streams of this process or of a child process has a thread of its own on Unix, which waits for its pipes.
-//! So connections work on every executor, whether it runs or not. Requests that a client sent before its server calls
-//! [`serve`] are processed by that call, before any thread starts.
+//! Tasks run on threads of this crate, one for each processor, which start with the first task. A server over the
+//! standard streams of this process has a thread of its own on Unix, which waits for its pipes. So connections work on
+//! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
+//! by that call, before any thread starts.
+//!
+//! The tasks of a client, except for its handlers, also run in the tasks of the application that wait for responses of
+//! its server. So a provider of credentials or an HTTP client of the application must not need a lock that is held
+//! during such a wait. Calls are fastest in one `block_on` of smol, whose thread then waits for the response and reads
+//! it. A request that no task waits for yet can take up to 4 ms longer to leave.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
+mod client_tasks;
 mod driver;
 mod executor;
 #[cfg(feature = "http")]

@@ -7,7 +7,7 @@ use std::{future::Future, io, net::TcpStream, time::Duration};
 use async_io::Async;
 use futures_io::{AsyncRead, AsyncWrite};
 
-use mcp_driver::{ByteReader, ByteWriter, IntoTransport, MessageTransport, tuning::CLOSE_TIMEOUT};
+use mcp_driver::{ByteReader, ByteWriter, IntoTransport, MessageTransport, TransportKind, tuning::CLOSE_TIMEOUT};
 
 use crate::{
     driver::Smol,
@@ -88,7 +88,7 @@ impl Transport {
 
     fn standard(take: bool) -> io::Result<Self> {
         let (input, output) = os::stdio(take)?;
-        Ok(Self(mcp_driver::Transport::new(input, output).over_pipes()))
+        Ok(Self(mcp_driver::Transport::new(input, output).kind(TransportKind::Pipes)))
     }
 
     /// Runs over a TCP connection. There is no encryption and no authentication: every peer that can connect is served.

@@ -56,7 +56,7 @@ pub const CRATES: [Crate; 9] = [
             &["watched"],
             &["os"],
             &["runtime"],
-            &["limits"],
+            &["driven_connection", "limits"],
             &["event_loop"],
             &["stream"],
             &["process"],
@@ -90,7 +90,7 @@ pub const CRATES: [Crate; 9] = [
         rooms: &[
             &["executor"],
             &["io"],
-            &["os"],
+            &["client_tasks", "os"],
             &["driver"],
             &["transport"],
             &["stream_runtime"],

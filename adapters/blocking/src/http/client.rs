@@ -3,19 +3,15 @@
 use std::sync::{Arc, Mutex};
 
 use mcp_driver::{
-    Runtime, WaitingThread,
+    DrivenConnection, Runtime,
     http::{AuthProvider, DetachedAuth},
     tuning::JOB_SHUTDOWN_TIMEOUT,
 };
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Connection},
+    connection::{ClientRole, CloseReason},
     http,
-    rpc::Timestamp,
 };
-use mcp_service::{
-    Host,
-    driver_api::{ConnectionHandle, Waiters},
-};
+use mcp_service::Host;
 
 use super::{client_loop::ClientLoop, connector::Connector, threads::Threads};
 use crate::{
@@ -58,7 +54,8 @@ impl Client {
             let detach = |credentials| Arc::new(DetachedAuth::new(credentials, client_loop.functions().clone())) as _;
             let credentials: Option<Arc<dyn AuthProvider>> =
                 if connector.has_token { credentials } else { credentials.map(detach) };
-            let wrap = |connection| Arc::new(DrivenConnection { connection, client_loop: client_loop.clone() }) as _;
+            let tasks = Arc::new(client_loop.clone());
+            let wrap = |connection| Arc::new(DrivenConnection::new(connection, tasks)) as _;
             let (handle, connection) =
                 mcp_driver::Handle::over_http_with(client, session, requests, credentials, options, &client_loop, wrap);
             (handle, connection, ClientThreads::Loop(client_loop))
@@ -84,34 +81,6 @@ impl ClientThreads {
                 client_loop.functions().clone().shutdown(JOB_SHUTDOWN_TIMEOUT);
             }
         }
-    }
-}
-
-/// A connection whose callers run its tasks.
-struct DrivenConnection {
-    connection: Arc<dyn ConnectionHandle<ClientRole>>,
-    client_loop: ClientLoop,
-}
-
-impl ConnectionHandle<ClientRole> for DrivenConnection {
-    fn with_mut(&self, f: &mut dyn FnMut(&mut Connection<ClientRole>, Timestamp)) {
-        self.client_loop.run_after(|| self.connection.with_mut(f));
-    }
-
-    fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<ClientRole>)) {
-        self.client_loop.run_after(|| self.connection.with_mut_untimed(f));
-    }
-
-    fn with_ref(&self, f: &mut dyn FnMut(&Connection<ClientRole>)) {
-        self.connection.with_ref(f);
-    }
-
-    fn waiters(&self) -> &Waiters {
-        self.connection.waiters()
-    }
-
-    fn drive(&self, thread: &WaitingThread) {
-        self.client_loop.drive(thread);
     }
 }
 

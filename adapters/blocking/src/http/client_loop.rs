@@ -45,7 +45,7 @@ use std::{
 };
 
 use mcp_driver::{
-    Interrupt, Runtime, WaitingThread, Watched,
+    CallerTasks, Interrupt, Runtime, WaitingThread, Watched,
     http::ConnectRuntime,
     is_in_handler,
     os::{
@@ -171,58 +171,6 @@ impl ClientLoop {
     fn may_lead(&self) -> bool {
         let is_current = |current: &Option<Self>| current.as_ref().is_some_and(|it| Arc::ptr_eq(&it.0, &self.0));
         CURRENT.try_with(|current| !is_current(&current.borrow())).unwrap_or(false)
-    }
-
-    /// Calls `change`, and runs the tasks that are ready then, up to [`BATCH`]. The next leader runs the others: a
-    /// waiting caller, or else the loop thread. If another thread leads already, it runs all of them.
-    pub(super) fn run_after<T>(&self, change: impl FnOnce() -> T) -> T {
-        struct ChangeGuard(usize);
-        impl Drop for ChangeGuard {
-            fn drop(&mut self) {
-                CHANGES.set(self.0);
-            }
-        }
-        // A handler may hold a lock that other handlers need.
-        if !self.may_lead() || is_in_handler() {
-            return change();
-        }
-        let guard = ChangeGuard(CHANGES.replace(self.0.address()));
-        let result = change();
-        drop(guard);
-        let mut state = lock(&self.0.state);
-        if state.ready.is_empty() {
-            return result;
-        }
-        if state.leader.is_some() {
-            // This thread may not wait for the response. So the loop thread keeps the lead, which it would otherwise
-            // get again much later. A thread that waits at once usually leads before the loop thread has woken up.
-            self.0.wake_leader(&mut state);
-        } else {
-            state.set_leader(Leader::Caller);
-            self.release_lead(self.lead(state, Leader::Caller, || true), false);
-        }
-        result
-    }
-
-    /// Leads until `thread`, which is the current one, is notified. If another caller leads or the loop thread runs
-    /// tasks, parks until `thread` is notified.
-    pub(super) fn drive(&self, thread: &WaitingThread) {
-        if !self.may_lead() || !thread.begin_work(self.0.clone()) {
-            return;
-        }
-        match self.try_lead(lock(&self.0.state)) {
-            Ok(state) => {
-                self.release_lead(self.lead(state, Leader::Caller, || thread.is_notified()), true);
-                thread.end_work();
-            }
-            Err(mut state) => {
-                state.waiting_callers.push(thread.clone());
-                drop(state);
-                thread.end_work();
-                thread.park();
-                lock(&self.0.state).waiting_callers.retain(|other| !other.is(thread));
-            }
-        }
     }
 
     /// Makes the current thread, which waits for a response, the leader. Fails if another caller leads, or the loop
@@ -357,6 +305,60 @@ impl ClientLoop {
     }
 }
 
+impl CallerTasks for ClientLoop {
+    /// Calls `change`, and runs the tasks that are ready then, up to [`BATCH`]. The next leader runs the others: a
+    /// waiting caller, or else the loop thread. If another thread leads already, it runs all of them.
+    fn run_after(&self, change: &mut dyn FnMut()) {
+        struct ChangeGuard(usize);
+        impl Drop for ChangeGuard {
+            fn drop(&mut self) {
+                CHANGES.set(self.0);
+            }
+        }
+        // A handler may hold a lock that other handlers need.
+        if !self.may_lead() || is_in_handler() {
+            change();
+            return;
+        }
+        let guard = ChangeGuard(CHANGES.replace(self.0.address()));
+        change();
+        drop(guard);
+        let mut state = lock(&self.0.state);
+        if state.ready.is_empty() {
+            return;
+        }
+        if state.leader.is_some() {
+            // This thread may not wait for the response. So the loop thread keeps the lead, which it would otherwise
+            // get again much later. A thread that waits at once usually leads before the loop thread has woken up.
+            self.0.wake_leader(&mut state);
+        } else {
+            state.set_leader(Leader::Caller);
+            self.release_lead(self.lead(state, Leader::Caller, || true), false);
+        }
+    }
+
+    /// Leads until `thread`, which is the current one, is notified. If another caller leads or the loop thread runs
+    /// tasks, parks until `thread` is notified.
+    fn drive(&self, thread: &WaitingThread) {
+        if !self.may_lead() || !thread.begin_work(self.0.clone()) {
+            return;
+        }
+        match self.try_lead(lock(&self.0.state)) {
+            Ok(state) => {
+                self.release_lead(self.lead(state, Leader::Caller, || thread.is_notified()), true);
+                thread.end_work();
+            }
+            Err(mut state) => {
+                state.waiting_callers.push(thread.clone());
+                drop(state);
+                thread.end_work();
+                thread.park();
+                lock(&self.0.state).waiting_callers.retain(|other| !other.is(thread));
+            }
+        }
+    }
+}
+
 /// Waits until a socket is ready for which a task waits, the thread is woken, or `time` has passed. Adds the wakers of
 /// these tasks to `ready`.
 fn wait_for_sockets(wakes: &WakeReader, sockets: &[Arc<Socket>], time: Option<Duration>, ready: &mut Vec<Waker>) {
@@ -485,8 +487,6 @@ pub(super) enum ClientTask {
 }
 
 impl Runtime for ClientLoop {
-    const POLLS_HANDLERS: bool = false;
-
     type Task = ClientTask;
     type Timer = LoopTimer<Shared>;
 
@@ -503,6 +503,10 @@ impl Runtime for ClientLoop {
         }
         Waker::from(task.clone()).wake();
         ClientTask::Own(TaskHandle(Some(task)))
+    }
+
+    fn polls_handlers(&self) -> bool {
+        false
     }
 
     /// Handlers run on other threads than those of the application, which may hold a lock that a handler needs.

@@ -334,7 +334,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 runtime.spawn_blocking(run);
                 JobStart::Blocking
             }
-            JobKind::Async(future) if !R::POLLS_HANDLERS => JobStart::Pending(Unfinished { future, slot, outlives }),
+            JobKind::Async(future) if !runtime.polls_handlers() => {
+                JobStart::Pending(Unfinished { future, slot, outlives })
+            }
             JobKind::Async(mut future) => match poll(shared, &mut future, &mut Context::from_waker(Waker::noop())) {
                 Poll::Ready(()) => JobStart::Done,
                 Poll::Pending => JobStart::Pending(Unfinished { future, slot, outlives }),

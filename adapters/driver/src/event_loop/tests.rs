@@ -115,7 +115,8 @@ impl ServerTask {
         let application = Arc::<Methods>::default();
         let ((source, input), (output, sink)) = (pipe(4096), pipe(capacity));
         let wire = Box::new(ByteTransport::new(source, sink, 1 << 20, Sniffer::off()));
-        let task = ConnectionTask::new(shared.clone(), application.clone(), (wire, Timeouts::default()), NoRuntime);
+        let event_loop = EventLoop::new(shared.clone(), application.clone(), NoRuntime);
+        let task = ConnectionTask::new(event_loop, wire, Timeouts::default());
         let task = Box::pin(task.run(None, Duration::ZERO));
         let wakes = Arc::new(Wakes(1.into()));
         let mut server = Self { shared, application, task, wakes, input, output };

@@ -15,6 +15,7 @@ use mcp_service::{
 use crate::http::client::{AuthProvider, HttpClient, HttpClientBinding, RequestRunner};
 use crate::{
     client::Client,
+    driven_connection::client_connection,
     error::Error,
     event_loop::{run_loop::EventLoop, shared::SharedConnection},
     handle::Handle,
@@ -83,7 +84,10 @@ impl<R: Runtime> Client<R> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let client = |now| HttpConnection::with_opening(host.config(), client_options, options.opening, now);
-        let handle = Handle::over_http(client, session, requests, credentials, options, &R::current()?);
-        Self::begin(handle, calls, None).await
+        let runtime = R::current()?.for_client();
+        let wrap = |connection| client_connection(&runtime, connection);
+        let (handle, connection) =
+            Handle::over_http_with(client, session, requests, credentials, options, &runtime, wrap);
+        Self::begin(handle, connection, calls, None).await
     }
 }

@@ -20,7 +20,7 @@ use crate::{
         start::Start,
         state::{ChildState, Exit, ShutdownStep, Stderr},
     },
-    runtime::{Runtime, sleep, timeout},
+    runtime::{Runtime, TransportKind, sleep, timeout},
     stream::{
         io::ByteReader,
         stream_runtime::StreamRuntime,
@@ -73,7 +73,7 @@ impl Child {
             drop((listening, waiting));
         };
         let transport = Transport::new(child.output(stdout, runtime), stdin);
-        let transport = transport.over_pipes().on_close(shut_down).close_timeout(STDERR_GRACE);
+        let transport = transport.kind(TransportKind::Pipes).on_close(shut_down).close_timeout(STDERR_GRACE);
         Ok((OnRuntime { transport, runtime: PhantomData }, child))
     }
 

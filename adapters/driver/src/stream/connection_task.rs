@@ -4,7 +4,6 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    sync::Arc,
     task::{Context, Poll},
     time::Duration,
 };
@@ -21,7 +20,7 @@ use crate::{
     stream::{framed::FramedTransport, write_buffer::WriteBuffer},
     tuning::{READ_AFTER_WRITE_ERROR, SIGNAL_INTERVAL, flush_timeout},
 };
-use mcp_service::driver_api::{Application, Job};
+use mcp_service::driver_api::Job;
 
 /// The timeout of closing the output.
 const CLOSING: Duration = Duration::from_millis(500);
@@ -77,11 +76,11 @@ struct Failed {
 
 impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
     pub(crate) fn new(
-        shared: Arc<SharedConnection<E>>,
-        application: Arc<dyn Application<E>>,
-        (wire, timeouts): (Box<dyn FramedTransport>, Timeouts),
-        runtime: R,
+        event_loop: EventLoop<E, PipeBinding<E>, R>,
+        wire: Box<dyn FramedTransport>,
+        timeouts: Timeouts,
     ) -> Self {
+        let shared = &event_loop.dispatcher.shared;
         let pipe = Pipe {
             wire,
             reads: true,
@@ -97,7 +96,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             write_timeout: timeouts.write,
             write_until: None,
         };
-        Self { event_loop: EventLoop::new(shared, application, runtime), pipe }
+        Self { event_loop, pipe }
     }
 
     /// Runs the connection until it has ended, then closes the transport. After the output is closed, `end` runs to

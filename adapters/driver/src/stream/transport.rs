@@ -16,7 +16,7 @@ use std::marker::PhantomData;
 use crate::sync::lock;
 use crate::{
     limits::functions::Functions,
-    runtime::Runtime,
+    runtime::{Runtime, TransportKind},
     stream::{
         connection_task::Timeouts,
         io::{ByteReader, ByteWriter, MessageTransport},
@@ -32,7 +32,7 @@ pub struct Transport {
     pub(crate) close_timeout: Duration,
     pub(crate) sniffer: Sniffer,
     pub(crate) timeouts: Timeouts,
-    pub(crate) over_pipes: bool,
+    pub(crate) kind: TransportKind,
     pub(crate) functions: Option<(Arc<Functions>, Holder)>,
     pub(crate) end: Option<Pin<Box<dyn Future<Output = ()> + Send>>>,
 }
@@ -60,14 +60,15 @@ impl Transport {
     }
 
     fn with(io: Io) -> Self {
-        let (sniffer, timeouts) = (Sniffer::off(), Timeouts::default());
-        Self { io, close_timeout: Duration::ZERO, sniffer, timeouts, over_pipes: false, functions: None, end: None }
+        let (sniffer, timeouts, kind) = (Sniffer::off(), Timeouts::default(), TransportKind::Other);
+        Self { io, close_timeout: Duration::ZERO, sniffer, timeouts, kind, functions: None, end: None }
     }
 
-    /// Runs the connection as the runtime runs [those over pipes](Runtime::run_over_pipes).
+    /// Sets the kind, on which it depends how the [runtime](Runtime::run_connection) runs the connection. Default:
+    /// [`TransportKind::Other`].
     #[must_use]
-    pub fn over_pipes(mut self) -> Self {
-        self.over_pipes = true;
+    pub fn kind(mut self, kind: TransportKind) -> Self {
+        self.kind = kind;
         self
     }
 
@@ -76,7 +77,8 @@ impl Transport {
     #[must_use]
     pub fn pair(capacity: usize) -> (Self, Self) {
         let ((from_left, to_right), (from_right, to_left)) = (pipe(capacity), pipe(capacity));
-        (Self::new(from_right, to_right), Self::new(from_left, to_left))
+        let transport = |reader, writer| Self::new(reader, writer).kind(TransportKind::Memory);
+        (transport(from_right, to_right), transport(from_left, to_left))
     }
 
     /// Sets how long reading continues after the last byte was written, if the peer does not end its stream.

@@ -1,10 +1,10 @@
 //! The interface between a driver, which owns a connection and its I/O, and the application on it.
 
-use std::{borrow::Cow, sync::Arc};
+use std::{borrow::Cow, sync::Arc, task::Context};
 
 use mcp_proto::{
     connection::{Connection, Event, Principal},
-    rpc::{ReplyKey, Timestamp},
+    rpc::{CallId, ReplyKey, Timestamp},
     wire::RawJson,
 };
 
@@ -22,6 +22,12 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     /// read.
     fn with_mut_untimed(&self, f: &mut dyn FnMut(&mut Connection<E>)) {
         self.with_mut(&mut |conn, _| f(conn));
+    }
+
+    /// Runs `f` as [`with_mut`](Self::with_mut) does, for a change that begins a request: the caller usually waits for
+    /// its response next. So the driver may leave work to [`poll_drive`](Self::poll_drive) for a short time.
+    fn with_mut_before_wait(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        self.with_mut(f);
     }
 
     /// Runs `f` on the connection without changing it.
@@ -52,6 +58,21 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     /// It returns early if other threads do the work. The thread then parks.
     fn drive(&self, _thread: &WaitingThread) {}
 
+    /// Returns whether [`poll_drive`](Self::poll_drive) does any work. The result is always the same.
+    fn drives_in_tasks(&self) -> bool {
+        false
+    }
+
+    /// Does work of the driver that is ready, in a task that waits for the response to `call`. When there is more work,
+    /// it wakes that task, or another one that does the work. So a response that the task reads itself reaches it
+    /// without a change of threads.
+    ///
+    /// It does not block. A task that stops to wait calls [`end_drive`](Self::end_drive).
+    fn poll_drive(&self, _call: CallId, _cx: &Context<'_>) {}
+
+    /// Notes that no task waits for the response to `call` any more.
+    fn end_drive(&self, _call: CallId) {}
+
     /// Returns the client at the other end, as far as the driver can distinguish clients.
     fn holder(&self) -> Holder {
         Holder::Unknown
@@ -68,6 +89,18 @@ impl<E: 'static> dyn ConnectionHandle<E> {
         let _depth = super::lock_depth::LockDepth::enter();
         let (mut f, mut result) = (Some(f), None);
         self.with_mut(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
+        result.expect("a connection handle calls its closure")
+    }
+
+    /// Runs a function with a return value as [`with_mut_before_wait`](ConnectionHandle::with_mut_before_wait) does.
+    ///
+    /// # Panics
+    /// As `update`.
+    pub fn update_before_wait<R>(&self, f: impl FnOnce(&mut Connection<E>, Timestamp) -> R) -> R {
+        #[cfg(feature = "log-layer")]
+        let _depth = super::lock_depth::LockDepth::enter();
+        let (mut f, mut result) = (Some(f), None);
+        self.with_mut_before_wait(&mut |conn, now| result = f.take().map(|f| f(conn, now)));
         result.expect("a connection handle calls its closure")
     }
 

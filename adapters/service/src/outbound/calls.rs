@@ -8,6 +8,7 @@ use std::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
     },
+    task::Context,
 };
 
 use mcp_proto::{
@@ -19,7 +20,10 @@ use mcp_proto::{
 
 use super::{cancel::CancelCall, error::CallError, response_slot::ResponseSlot, subscriptions::Subscriptions};
 use crate::{
-    driver_api::{block_on::WaitingThread, connection_handle::ConnectionHandle, deferred::Deferred},
+    driver_api::{
+        block_on::WaitingThread, connection_handle::ConnectionHandle, current_handler::is_in_handler,
+        deferred::Deferred,
+    },
     util::{lock::lock, wait_queue::WaitQueue},
 };
 
@@ -32,6 +36,8 @@ pub(crate) type Tracer = Arc<dyn Fn() -> Option<TraceContext> + Send + Sync>;
 /// a request blocks no thread, except one that waits for it.
 pub struct Calls<E> {
     connection: OnceLock<Weak<dyn ConnectionHandle<E>>>,
+    /// Whether tasks that wait do work of the driver.
+    drives_in_tasks: OnceLock<bool>,
     /// The number of the connection, unique in the process.
     number: u64,
     /// Returns the trace of requests without one in their options.
@@ -70,6 +76,7 @@ impl<E> Default for Calls<E> {
         static NEXT: AtomicU64 = AtomicU64::new(0);
         Self {
             connection: OnceLock::new(),
+            drives_in_tasks: OnceLock::new(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             tracer: None,
             subscriptions: Subscriptions::new(),
@@ -242,6 +249,7 @@ impl<E: 'static> Calls<E> {
 
     pub(crate) fn attach(&self, connection: &Arc<dyn ConnectionHandle<E>>) {
         self.connection.get_or_init(|| Arc::downgrade(connection));
+        self.drives_in_tasks.get_or_init(|| connection.drives_in_tasks());
     }
 }
 
@@ -275,6 +283,20 @@ impl<E: 'static> CancelCall for Calls<E> {
     fn drive(&self, thread: &WaitingThread) {
         if let Some(connection) = self.connection() {
             connection.drive(thread);
+        }
+    }
+
+    fn poll_drive(&self, call: CallId, cx: &Context<'_>) -> bool {
+        let drives = self.drives_in_tasks.get() == Some(&true) && !is_in_handler();
+        if drives && let Some(connection) = self.connection() {
+            connection.poll_drive(call, cx);
+        }
+        drives
+    }
+
+    fn end_drive(&self, call: CallId) {
+        if let Some(connection) = self.connection() {
+            connection.end_drive(call);
         }
     }
 }

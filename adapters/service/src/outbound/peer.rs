@@ -165,7 +165,7 @@ impl<E: 'static> Peer<E> {
     ) -> Result<Pending<T>, SendError> {
         let span = CallSpan::new(method);
         let trace = self.calls.trace().map(Arc::new);
-        let (call, slot) = self.connection.update(|conn, now| {
+        let (call, slot) = self.connection.update_before_wait(|conn, now| {
             let mut options = self.options.as_ref().unwrap_or(&conn.settings().request).clone();
             options.trace = options.trace.or(trace);
             let call = request(conn, now, options)?;

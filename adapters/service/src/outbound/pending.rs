@@ -3,6 +3,7 @@
 use std::{
     fmt,
     future::{Future, poll_fn},
+    mem,
     pin::Pin,
     sync::Arc,
     task::{Context, Poll},
@@ -43,6 +44,8 @@ pub struct Pending<T> {
     on_task: Option<Box<dyn FnMut(RawJson<'static>) + Send>>,
     /// Taken when the request has ended.
     span: Option<CallSpan>,
+    /// Set once the task that waits has done work of the driver.
+    drives: bool,
 }
 
 impl<T> Pending<T> {
@@ -52,7 +55,8 @@ impl<T> Pending<T> {
         canceller: Arc<dyn CancelCall>,
         read: impl FnOnce(CallId, RawJson<'static>) -> Result<T, CallError> + Send + 'static,
     ) -> Self {
-        Self { call, slot, canceller, read: Some(Box::new(read)), on_progress: None, on_task: None, span: None }
+        let (read, drives): (Option<Read<T>>, _) = (Some(Box::new(read)), false);
+        Self { call, slot, canceller, read, on_progress: None, on_task: None, span: None, drives }
     }
 
     pub(crate) fn in_span(mut self, span: CallSpan) -> Self {
@@ -120,7 +124,7 @@ impl<T> Pending<T> {
     /// As [`wait`](Self::wait).
     pub async fn await_with(mut self, mut on_progress: impl FnMut(Progress<'static>)) -> Result<T, CallError> {
         loop {
-            match poll_fn(|cx| self.slot.poll(cx)).await {
+            match poll_fn(|cx| self.poll_event(cx)).await {
                 ResponseEvent::Progress(progress) => on_progress(progress),
                 event @ (ResponseEvent::Task(_) | ResponseEvent::End(_)) => {
                     if let Some(result) = self.process(event) {
@@ -174,6 +178,24 @@ impl<T> Pending<T> {
             on_progress,
             on_task,
             span: self.span.take(),
+            drives: mem::take(&mut self.drives),
+        }
+    }
+
+    /// Polls the response. While there is none, does work of the driver, if that is for tasks.
+    fn poll_event(&mut self, cx: &Context<'_>) -> Poll<ResponseEvent> {
+        let event = self.slot.poll(cx);
+        if event.is_ready() || !self.canceller.poll_drive(self.call, cx) {
+            return event;
+        }
+        self.drives = true;
+        self.slot.poll(cx)
+    }
+
+    /// Notes that no task waits for the response any more.
+    fn end_drive(&mut self) {
+        if mem::take(&mut self.drives) {
+            self.canceller.end_drive(self.call);
         }
     }
 
@@ -197,6 +219,7 @@ impl<T> Pending<T> {
             }
             ResponseEvent::End(end) => {
                 let read = self.read.take()?;
+                self.end_drive();
                 self.span.take().inspect(|span| span.end(Some(end.as_ref().err())));
                 if end.is_err() {
                     // The entry may have been kept for the progress of a task.
@@ -223,7 +246,7 @@ impl<T> Future for Pending<T> {
     fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Self::Output> {
         assert!(self.read.is_some(), "a request ends once");
         loop {
-            match self.slot.poll(cx) {
+            match self.poll_event(cx) {
                 Poll::Pending => return Poll::Pending,
                 Poll::Ready(event) => {
                     if let Some(result) = self.process(event) {
@@ -239,6 +262,7 @@ impl<T> Drop for Pending<T> {
     fn drop(&mut self) {
         if self.read.is_some() {
             self.span.take().inspect(|span| span.end(None));
+            self.end_drive();
             self.canceller.forget(self.call);
             self.canceller.cancel(self.call, None);
         }

@@ -37,7 +37,7 @@ pub(crate) fn wait_for_child(
     started: Child,
     exited: impl FnOnce(Option<ExitStatus>) + Send + 'static,
 ) -> io::Result<Option<Task<()>>> {
-    Ok(Some(executor::spawn(async move { exited(child::wait(started).await.ok()) })))
+    Ok(Some(executor::spawn_without_reactor(async move { exited(child::wait(started).await.ok()) })))
 }
 
 pub(crate) fn pipe_reader(pipe: ReadPipe) -> io::Result<impl ByteReader> {

@@ -47,7 +47,7 @@ pub(crate) fn pipe_writer(pipe: WritePipe) -> io::Result<impl ByteWriter> {
 
 /// Runs a connection over pipes as other tasks: their threads wake it.
 pub(crate) fn run_over_pipes(connection: impl Future<Output = ()> + Send + 'static) -> io::Result<()> {
-    executor::spawn(connection).detach();
+    executor::spawn_without_reactor(connection).detach();
     Ok(())
 }
 

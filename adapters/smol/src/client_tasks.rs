@@ -1,0 +1,576 @@
+//! The tasks of one client. One thread at a time runs them: that of a task which waits for a response (a
+//! **caller**), or else a thread of the executor.
+//!
+//! A caller runs the tasks of its client each time that it is polled. When a task becomes ready, a waiting caller is
+//! woken, whose thread often is the one that waits in the reactor: then a response needs no change of threads. A caller
+//! that is woken may be late, since its thread does other work. So from then on the **background task** checks the
+//! tasks at intervals of [`TAKE_OVER_AFTER`], and runs them if no caller has in one interval. It also runs them while
+//! no caller waits.
+//!
+//! Whenever tasks are ready, a thread runs them or one runner was woken to do so.
+
+use std::{
+    cell::{Cell, RefCell},
+    collections::{BTreeMap, VecDeque},
+    future::Future,
+    mem,
+    panic::{AssertUnwindSafe, catch_unwind},
+    pin::Pin,
+    sync::{Arc, Mutex, MutexGuard},
+    task::{Context, Poll, Waker},
+    time::Duration,
+};
+
+use async_io::Timer;
+use async_task::{Runnable, Task};
+use mcp_driver::{CallerTasks, is_in_handler, os::thread::lock};
+use mcp_proto::rpc::CallId;
+
+use crate::executor::{self, Guarded};
+
+/// The background task runs tasks that were ready for this time, up to twice as long, and that no caller has run.
+const TAKE_OVER_AFTER: Duration = Duration::from_millis(2);
+
+/// The most tasks that run in one poll.
+const BATCH: usize = 64;
+
+thread_local! {
+    /// The client whose tasks this thread runs.
+    static CURRENT: RefCell<Option<ClientTasks>> = const { RefCell::new(None) };
+    /// The address of the client on whose connection this thread begins a request.
+    static BEGINS: Cell<usize> = const { Cell::new(0) };
+}
+
+/// The tasks of one client.
+#[derive(Clone, Debug, Default)]
+pub(crate) struct ClientTasks(Arc<Mutex<State>>);
+
+#[derive(Debug, Default)]
+struct State {
+    ready: VecDeque<Runnable>,
+    /// Set while a thread runs tasks, or is about to.
+    is_running: bool,
+    /// The runner that was woken to run the ready tasks, and does not yet.
+    woken: Option<Runner>,
+    /// The tasks that wait for responses. The one of the latest call is woken first.
+    callers: BTreeMap<CallId, Waker>,
+    /// The background task.
+    background: Option<Waker>,
+    has_background: bool,
+    /// Set while the background task checks that callers run the tasks.
+    is_checked: bool,
+    /// The number of tasks that have not ended.
+    live: usize,
+    /// How often a thread has begun to run tasks.
+    runs: u64,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Runner {
+    /// The task that has begun a request, and usually waits for its response next.
+    Requester,
+    Caller(CallId),
+    Background,
+}
+
+impl State {
+    /// Returns the wakers of a runner for the ready tasks, and of the background task if it has to check that runner.
+    #[must_use]
+    fn wake_runner(&mut self) -> [Option<Waker>; 2] {
+        if self.is_running || !matches!(self.woken, None | Some(Runner::Requester)) || self.ready.is_empty() {
+            return [None, None];
+        }
+        if let Some((call, caller)) = self.callers.pop_last() {
+            self.woken = Some(Runner::Caller(call));
+            return [Some(caller), self.begin_check()];
+        }
+        self.woken = Some(Runner::Background);
+        [self.background.clone(), None]
+    }
+
+    /// Leaves the ready tasks to the task that has begun a request. Returns the waker of the background task if it has
+    /// to check that.
+    #[must_use]
+    fn await_requester(&mut self) -> Option<Waker> {
+        if self.is_running || self.woken.is_some() {
+            return None;
+        }
+        self.woken = Some(Runner::Requester);
+        self.begin_check()
+    }
+
+    fn begin_check(&mut self) -> Option<Waker> {
+        let begins = !mem::replace(&mut self.is_checked, true);
+        self.background.clone().filter(|_| begins)
+    }
+}
+
+impl ClientTasks {
+    /// Returns the client whose tasks this thread runs.
+    pub(crate) fn current() -> Option<Self> {
+        CURRENT.try_with(|current| current.borrow().clone()).ok().flatten()
+    }
+
+    /// Returns whether this thread runs tasks of this client.
+    fn is_current(&self) -> bool {
+        let is_self = |current: &Option<Self>| current.as_ref().is_some_and(|it| Arc::ptr_eq(&it.0, &self.0));
+        CURRENT.try_with(|current| is_self(&current.borrow())).unwrap_or(true)
+    }
+
+    /// Runs a future. It is cancelled if the task is dropped, or if no thread can be started.
+    pub(crate) fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) -> Task<()> {
+        let has_threads = executor::start().is_ok();
+        let is_first = {
+            let mut state = lock(&self.0);
+            state.live += 1;
+            has_threads && !mem::replace(&mut state.has_background, true)
+        };
+        if is_first {
+            let background = Background { tasks: self.clone(), timer: Timer::never(), seen: None };
+            executor::spawn_without_reactor(background).detach();
+        }
+        let tasks = self.clone();
+        let future = Guarded { future, guard: LiveGuard(self.clone()) };
+        let (runnable, task) = async_task::spawn(future, move |runnable| tasks.schedule(runnable));
+        if has_threads {
+            runnable.schedule();
+        }
+        task
+    }
+
+    fn schedule(&self, runnable: Runnable) {
+        if BEGINS.try_with(Cell::get) != Ok(self.address()) {
+            return self.update(|state| state.ready.push_back(runnable));
+        }
+        let background = {
+            let mut state = lock(&self.0);
+            state.ready.push_back(runnable);
+            state.await_requester()
+        };
+        background.into_iter().for_each(Waker::wake);
+    }
+
+    fn address(&self) -> usize {
+        Arc::as_ptr(&self.0).addr()
+    }
+
+    /// Changes the state, and wakes a runner if tasks are ready then.
+    fn update<T>(&self, change: impl FnOnce(&mut State) -> T) -> T {
+        let (result, wakers) = {
+            let mut state = lock(&self.0);
+            let result = change(&mut state);
+            (result, state.wake_runner())
+        };
+        wakers.into_iter().flatten().for_each(Waker::wake);
+        result
+    }
+
+    /// Makes this thread the one that runs tasks. No other may.
+    fn begin(&self, mut state: MutexGuard<'_, State>) -> Run<'_> {
+        (state.is_running, state.woken) = (true, None);
+        state.runs += 1;
+        Run(self)
+    }
+}
+
+impl CallerTasks for ClientTasks {
+    fn run_before_wait(&self, change: &mut dyn FnMut()) {
+        struct BeginsGuard(usize);
+        impl Drop for BeginsGuard {
+            fn drop(&mut self) {
+                BEGINS.set(self.0);
+            }
+        }
+        // These do not run tasks when they wait.
+        if self.is_current() || is_in_handler() {
+            return change();
+        }
+        let _guard = BeginsGuard(BEGINS.replace(self.address()));
+        change();
+    }
+
+    fn drives_in_tasks(&self) -> bool {
+        true
+    }
+
+    fn poll_drive(&self, call: CallId, cx: &Context<'_>) {
+        // A task of the client itself cannot run others.
+        if self.is_current() {
+            return;
+        }
+        let (before, run) = {
+            let waker = cx.waker().clone();
+            let mut state = lock(&self.0);
+            let before = state.callers.insert(call, waker);
+            if state.woken == Some(Runner::Caller(call)) {
+                state.woken = None;
+            }
+            let runs = !state.is_running && !state.ready.is_empty();
+            (before, runs.then(|| self.begin(state)))
+        };
+        // Dropping a waker may drop a task that waits as well.
+        drop(before);
+        if let Some(run) = run {
+            run.run_ready();
+        }
+    }
+
+    fn end_drive(&self, call: CallId) {
+        let waker = self.update(|state| {
+            if state.woken == Some(Runner::Caller(call)) {
+                state.woken = None;
+            }
+            state.callers.remove(&call)
+        });
+        drop(waker);
+    }
+}
+
+/// The run of ready tasks. Dropping it lets other threads run tasks, and wakes a runner if some are ready.
+struct Run<'a>(&'a ClientTasks);
+
+impl Run<'_> {
+    fn run_ready(self) {
+        let before = CURRENT.replace(Some(self.0.clone()));
+        for _ in 0..BATCH {
+            let Some(runnable) = lock(&self.0.0).ready.pop_front() else { break };
+            // A panic ends the task, not the thread.
+            let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
+        }
+        CURRENT.set(before);
+    }
+}
+
+impl Drop for Run<'_> {
+    fn drop(&mut self) {
+        self.0.update(|state| state.is_running = false);
+    }
+}
+
+/// Counts a task that has not ended.
+struct LiveGuard(ClientTasks);
+
+impl Drop for LiveGuard {
+    fn drop(&mut self) {
+        let background = {
+            let mut state = lock(&self.0.0);
+            state.live -= 1;
+            state.background.clone().filter(|_| state.live == 0)
+        };
+        background.into_iter().for_each(Waker::wake);
+    }
+}
+
+/// Runs tasks while no caller does. It completes when all tasks have ended.
+struct Background {
+    tasks: ClientTasks,
+    timer: Timer,
+    /// The number of runs when the timer was set.
+    seen: Option<u64>,
+}
+
+impl Background {
+    /// Returns whether no thread has begun to run tasks in one interval, and sets the timer for the next one.
+    fn poll_timer(&mut self, runs: u64, cx: &mut Context<'_>) -> bool {
+        let mut is_same = false;
+        if self.seen.is_none() {
+            self.seen = Some(runs);
+            self.timer.set_after(TAKE_OVER_AFTER);
+        }
+        while Pin::new(&mut self.timer).poll(cx).is_ready() {
+            is_same = self.seen.replace(runs) == Some(runs);
+            self.timer.set_after(TAKE_OVER_AFTER);
+        }
+        is_same
+    }
+}
+
+impl Future for Background {
+    type Output = ();
+
+    fn poll(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
+        let (before, is_checked, runs) = {
+            let mut state = lock(&self.tasks.0);
+            let before = state.background.replace(cx.waker().clone());
+            (before, state.is_checked, state.runs)
+        };
+        drop(before);
+        let is_same = is_checked && self.poll_timer(runs, cx);
+        let tasks = self.tasks.clone();
+        let run = {
+            let mut state = lock(&tasks.0);
+            if state.live == 0 {
+                (state.has_background, state.is_checked) = (false, false);
+                let own = state.background.take();
+                drop(state);
+                drop(own);
+                return Poll::Ready(());
+            }
+            let is_late = is_same && state.runs == runs;
+            if is_late && (state.is_running || state.ready.is_empty()) {
+                state.is_checked = false;
+                self.seen = None;
+            }
+            let is_next = state.woken == Some(Runner::Background) || is_late && state.woken.is_some();
+            is_next.then(|| tasks.begin(state))
+        };
+        if self.seen.is_none() {
+            self.timer = Timer::never();
+        }
+        if let Some(run) = run {
+            run.run_ready();
+        }
+        Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        future::poll_fn,
+        sync::{
+            atomic::{AtomicUsize, Ordering},
+            mpsc::{Receiver, Sender, channel},
+        },
+        task::Wake,
+        thread::{self, ThreadId},
+        time::Instant,
+    };
+
+    use super::*;
+
+    /// Longer than any step takes.
+    const LONG: Duration = Duration::from_secs(60);
+
+    /// Returns the ids of two calls, the earlier first.
+    fn calls() -> [CallId; 2] {
+        let service = mcp_service::Service::builder("test", "1.0.0").tool(mcp_service::Tool::new("wait", || "done"));
+        let client = mcp_service::testing::TestClient::new(&service.build().expect("a service"));
+        [(); 2].map(|()| client.server().call_tool("wait", ()).expect("it is sent").id())
+    }
+
+    /// A task that reports each poll with the thread that has polled it.
+    struct Reporter {
+        tasks: ClientTasks,
+        polls: Receiver<ThreadId>,
+        waker: Arc<Mutex<Option<Waker>>>,
+        task: Task<()>,
+    }
+
+    impl Reporter {
+        /// Spawns the task, and waits for its first poll.
+        fn spawn(tasks: &ClientTasks) -> Self {
+            let (send, polls): (Sender<ThreadId>, _) = channel();
+            let waker = Arc::new(Mutex::new(None));
+            let own = waker.clone();
+            let task = tasks.spawn(poll_fn(move |cx| {
+                *lock(&own) = Some(cx.waker().clone());
+                // The test may have ended.
+                let _ = send.send(thread::current().id());
+                Poll::Pending
+            }));
+            let reporter = Self { tasks: tasks.clone(), polls, waker, task };
+            assert_ne!(reporter.thread(), thread::current().id(), "without a caller, the background task runs it");
+            reporter
+        }
+
+        fn wake(&self) {
+            let waker = lock(&self.waker).clone();
+            waker.expect("it was polled").wake();
+        }
+
+        /// Returns the thread of the next poll, when that has ended.
+        fn thread(&self) -> ThreadId {
+            let thread = self.polls.recv_timeout(LONG).expect("it is polled");
+            wait_until(|| !lock(&self.tasks.0).is_running);
+            thread
+        }
+    }
+
+    /// Counts how often a caller is woken.
+    #[derive(Default)]
+    struct Caller(AtomicUsize);
+
+    impl Wake for Caller {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::SeqCst);
+        }
+    }
+
+    impl Caller {
+        fn wakes(&self) -> usize {
+            self.0.load(Ordering::SeqCst)
+        }
+
+        fn poll(self: &Arc<Self>, tasks: &ClientTasks, call: CallId) {
+            tasks.poll_drive(call, &Context::from_waker(&Waker::from(self.clone())));
+        }
+    }
+
+    /// Waits until a condition is met.
+    fn wait_until(condition: impl Fn() -> bool) {
+        let begin = Instant::now();
+        while !condition() {
+            assert!(begin.elapsed() < LONG, "it is never met");
+            thread::yield_now();
+        }
+    }
+
+    #[test]
+    fn caller_runs_tasks_on_its_thread() {
+        let (tasks, [call, _], caller) = (ClientTasks::default(), calls(), Arc::new(Caller::default()));
+        let reporter = Reporter::spawn(&tasks);
+        caller.poll(&tasks, call);
+        // The background task may take over if this thread is slow.
+        let is_own = |round| {
+            reporter.wake();
+            assert_eq!(caller.wakes(), round);
+            caller.poll(&tasks, call);
+            reporter.thread() == thread::current().id()
+        };
+        assert!((1..=100).filter(|round| is_own(*round)).count() > 0);
+    }
+
+    #[test]
+    fn caller_of_the_latest_call_is_woken() {
+        let (tasks, [first, second]) = (ClientTasks::default(), calls());
+        let callers = [(); 2].map(|()| Arc::new(Caller::default()));
+        let reporter = Reporter::spawn(&tasks);
+        callers[1].poll(&tasks, second);
+        callers[0].poll(&tasks, first);
+        reporter.wake();
+        assert_eq!(callers.each_ref().map(|caller| caller.wakes()), [0, 1]);
+        tasks.end_drive(second);
+        assert_eq!(callers[0].wakes(), 1, "the other one is woken if that stops to wait");
+    }
+
+    #[test]
+    fn background_task_takes_over_from_a_late_caller() {
+        let (tasks, [call, _], caller) = (ClientTasks::default(), calls(), Arc::new(Caller::default()));
+        let reporter = Reporter::spawn(&tasks);
+        for round in 1..=3 {
+            caller.poll(&tasks, call);
+            reporter.wake();
+            assert_eq!(caller.wakes(), round);
+            assert_ne!(reporter.thread(), thread::current().id());
+        }
+        wait_until(|| !lock(&tasks.0).is_checked);
+    }
+
+    #[test]
+    fn tasks_beyond_a_batch_have_a_runner() {
+        const TASKS: usize = 3 * BATCH;
+        let (tasks, [call, _], caller) = (ClientTasks::default(), calls(), Arc::new(Caller::default()));
+        // Keeps the background task.
+        let _reporter = Reporter::spawn(&tasks);
+        let ended = Arc::new(AtomicUsize::new(0));
+        tasks.run_before_wait(&mut || {
+            for _ in 0..TASKS {
+                let ended = ended.clone();
+                tasks
+                    .spawn(async move {
+                        ended.fetch_add(1, Ordering::SeqCst);
+                    })
+                    .detach();
+            }
+        });
+        caller.poll(&tasks, call);
+        wait_until(|| ended.load(Ordering::SeqCst) == TASKS);
+    }
+
+    #[test]
+    fn caller_that_stops_to_wait_hands_the_tasks_over() {
+        let (tasks, [call, _], caller) = (ClientTasks::default(), calls(), Arc::new(Caller::default()));
+        let reporter = Reporter::spawn(&tasks);
+        caller.poll(&tasks, call);
+        reporter.wake();
+        tasks.end_drive(call);
+        assert_ne!(reporter.thread(), thread::current().id());
+        caller.poll(&tasks, call);
+        tasks.end_drive(call);
+        reporter.wake();
+        assert_ne!(reporter.thread(), thread::current().id());
+        assert_eq!((caller.wakes(), lock(&tasks.0).callers.len()), (1, 0));
+    }
+
+    #[test]
+    fn request_wakes_no_runner_at_once() {
+        let (tasks, [call, _], caller) = (ClientTasks::default(), calls(), Arc::new(Caller::default()));
+        let reporter = Reporter::spawn(&tasks);
+        caller.poll(&tasks, call);
+        tasks.run_before_wait(&mut || {
+            reporter.wake();
+            assert_eq!(lock(&tasks.0).woken, Some(Runner::Requester));
+        });
+        assert_eq!(caller.wakes(), 0, "the task that begins a request usually waits next");
+        assert_ne!(reporter.thread(), thread::current().id(), "here it does not");
+        tasks.run_before_wait(&mut || reporter.wake());
+        tasks.spawn(async {}).detach();
+        assert_eq!(caller.wakes(), 1, "another task that is ready has a runner at once");
+    }
+
+    #[test]
+    fn task_of_the_client_is_no_caller() {
+        let (tasks, [call, _]) = (ClientTasks::default(), calls());
+        let (send, callers) = channel();
+        let own = tasks.clone();
+        let task = tasks.spawn(async move {
+            own.poll_drive(call, &Context::from_waker(Waker::noop()));
+            send.send(lock(&own.0).callers.len()).expect("the test waits");
+        });
+        assert_eq!(callers.recv_timeout(LONG), Ok(0), "nothing would run that task");
+        drop(task);
+    }
+
+    #[test]
+    fn background_task_ends_with_the_last_task() {
+        let tasks = ClientTasks::default();
+        for _ in 0..3 {
+            let [dropped, abandoned] = [Reporter::spawn(&tasks), Reporter::spawn(&tasks)];
+            drop(dropped.task);
+            abandoned.task.detach();
+            let (send, ended) = channel();
+            tasks.spawn(async move { send.send(()).expect("the test waits") }).detach();
+            ended.recv_timeout(LONG).expect("it runs");
+            assert!(lock(&tasks.0).has_background);
+            tasks.spawn(async { panic!("on purpose") }).detach();
+            wait_until(|| lock(&tasks.0).live == 1);
+            // The last reference to a task that is not polled again is its waker.
+            drop(lock(&abandoned.waker).take());
+            wait_until(|| !lock(&tasks.0).has_background);
+            assert!(lock(&tasks.0).background.is_none());
+        }
+    }
+
+    #[test]
+    fn no_wake_up_is_lost() {
+        const ROUNDS: usize = 20_000;
+        let (tasks, ids) = (ClientTasks::default(), calls());
+        let reporter = Reporter::spawn(&tasks);
+        let (stop, caller) = (AtomicUsize::new(0), Arc::new(Caller::default()));
+        thread::scope(|scope| {
+            scope.spawn(|| {
+                let mut step = 0;
+                while stop.load(Ordering::SeqCst) == 0 {
+                    let call = ids[step % 2];
+                    match step % 5 {
+                        0..3 => caller.poll(&tasks, call),
+                        3 => tasks.run_before_wait(&mut || caller.poll(&tasks, call)),
+                        _ => tasks.end_drive(call),
+                    }
+                    step += 1;
+                }
+            });
+            for round in 0..ROUNDS {
+                if round % 3 == 0 {
+                    tasks.run_before_wait(&mut || reporter.wake());
+                } else {
+                    reporter.wake();
+                }
+                reporter.polls.recv_timeout(LONG).expect("it is polled");
+                assert!(reporter.polls.try_recv().is_err(), "one wake-up, one poll");
+            }
+            stop.store(1, Ordering::SeqCst);
+        });
+    }
+}
