@@ -69,7 +69,8 @@ impl<R: StreamRuntime> Client<R> {
         let command = &command;
         let start = || async move {
             let start = Start::begin_async().await;
-            let runtime = R::current()?;
+            // The tasks that belong to the child are not those of a server.
+            let runtime = R::current()?.for_client();
             runtime.start_threads()?;
             let (transport, child) = Child::start(command, start, &runtime)
                 .map_err(|error| Error::Spawn { program: command.program(), error })?;

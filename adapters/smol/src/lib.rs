@@ -84,9 +84,11 @@
 //! by that call, before any thread starts.
 //!
 //! The tasks of a client, except for its handlers, also run in the tasks of the application that wait for responses of
-//! its server. So a provider of credentials or an HTTP client of the application must not need a lock that is held
-//! during such a wait. Calls are fastest in one `block_on` of smol, whose thread then waits for the response and reads
-//! it. A request that no task waits for yet can take up to 4 ms longer to leave.
+//! its server. So a provider of credentials, an HTTP client, a reader or a writer of the application must not need a
+//! lock that is held during such a wait. Calls are fastest in one `block_on` of smol, whose thread then waits for the
+//! response and reads it. A request that no task waits for yet usually takes up to 4 ms longer to leave, and so does
+//! what the server sends while the thread of a task that waits computes. Both can take 20 ms if no other thread is in
+//! `block_on`.
 #![cfg_attr(docsrs, feature(doc_cfg))]
 
 mod client;
