@@ -49,7 +49,7 @@ impl Runtime for Smol {
         self.client.is_none()
     }
 
-    /// The task of the connection decides whether threads wait in the reactor.
+    /// Runs it as other tasks, but the task of the connection decides whether threads wait in the reactor.
     fn spawn_handler(&self, future: impl Future<Output = ()> + Send + 'static) -> Self::Task {
         executor::spawn_without_reactor(future)
     }
