@@ -60,7 +60,10 @@ impl Runtime for Smol {
         kind: TransportKind,
     ) -> io::Result<()> {
         match (&self.client, kind) {
-            (Some(client), _) => client.spawn(connection).detach(),
+            (Some(client), _) => {
+                executor::start()?;
+                client.spawn(connection).detach();
+            }
             (None, TransportKind::Pipes) => os::run_over_pipes(executor::in_reactor(connection))?,
             (None, TransportKind::Memory) => executor::spawn_without_reactor(connection).detach(),
             (None, TransportKind::Other) => executor::spawn(connection).detach(),

@@ -30,10 +30,17 @@ struct State {
     /// The tasks that are ready to run.
     ready: VecDeque<Runnable>,
     /// The threads that wait for a task. The last one to wait is woken first: its caches are warm.
-    idle: Vec<(usize, Waker)>,
+    idle: Vec<IdleThread>,
     /// The number of tasks for which the threads wait in the reactor.
     reactor_tasks: usize,
     started: bool,
+}
+
+struct IdleThread {
+    number: usize,
+    /// Whether it waits in the reactor.
+    in_reactor: bool,
+    waker: Waker,
 }
 
 pin_project! {
@@ -65,13 +72,16 @@ impl ReactorTask {
 
 impl Drop for ReactorTask {
     fn drop(&mut self) {
-        let idle = {
+        let leaving = {
             let mut state = lock(&STATE);
             state.reactor_tasks -= 1;
-            // The threads leave the reactor.
-            if state.reactor_tasks == 0 { mem::take(&mut state.idle) } else { Vec::new() }
+            let is_last = state.reactor_tasks == 0;
+            let (leaving, idle): (Vec<_>, _) =
+                mem::take(&mut state.idle).into_iter().partition(|thread| is_last && thread.in_reactor);
+            state.idle = idle;
+            leaving
         };
-        idle.into_iter().for_each(|(_, thread)| thread.wake());
+        leaving.into_iter().for_each(|thread| thread.waker.wake());
     }
 }
 
@@ -105,8 +115,8 @@ pub(crate) fn in_reactor(
     Guarded { future, guard: ReactorTask::new() }
 }
 
-/// Runs a future as [`spawn`] does. The threads do not wait in the reactor for it, so that its events take longer
-/// unless other threads do.
+/// Runs a future as [`spawn`] does. The threads do not wait in the reactor for it. So its events can take 10 ms longer
+/// while the only thread in `block_on` computes.
 pub(crate) fn spawn_without_reactor(future: impl Future<Output = ()> + Send + 'static) -> Task<()> {
     let (runnable, task) = async_task::spawn(future, schedule);
     if start().is_ok() {
@@ -121,8 +131,8 @@ fn schedule(runnable: Runnable) {
         state.ready.push_back(runnable);
         state.idle.pop()
     };
-    if let Some((_, thread)) = idle {
-        thread.wake();
+    if let Some(thread) = idle {
+        thread.waker.wake();
     }
 }
 
@@ -138,13 +148,13 @@ fn run(number: usize) {
 /// Runs ready tasks. Completes if the thread should wait in another place than it does.
 fn work(number: usize, in_reactor: bool, cx: &mut Context<'_>) -> Poll<()> {
     let mut state = lock(&STATE);
-    state.idle.retain(|(other, _)| *other != number);
+    state.idle.retain(|thread| thread.number != number);
     for _ in 0..BATCH {
         let Some(runnable) = state.ready.pop_front() else {
             if in_reactor != (state.reactor_tasks > 0) {
                 return Poll::Ready(());
             }
-            state.idle.push((number, cx.waker().clone()));
+            state.idle.push(IdleThread { number, in_reactor, waker: cx.waker().clone() });
             return Poll::Pending;
         };
         drop(state);

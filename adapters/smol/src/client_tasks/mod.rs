@@ -56,7 +56,7 @@ struct State {
     ready: VecDeque<Runnable>,
     /// Set while a thread runs tasks, or is about to.
     is_running: bool,
-    /// The runner that was woken to run the ready tasks, and does not yet.
+    /// The runner that has to run the ready tasks, and does not yet.
     woken: Option<Runner>,
     /// The tasks that wait for responses. The one of the latest call is woken first.
     callers: BTreeMap<CallId, Waker>,
@@ -253,13 +253,18 @@ struct Run<'a>(&'a ClientTasks);
 
 impl Run<'_> {
     fn run_ready(self) {
-        let before = CURRENT.replace(Some(self.0.clone()));
+        struct CurrentGuard(Option<ClientTasks>);
+        impl Drop for CurrentGuard {
+            fn drop(&mut self) {
+                CURRENT.set(self.0.take());
+            }
+        }
+        let _guard = CurrentGuard(CURRENT.replace(Some(self.0.clone())));
         for _ in 0..BATCH {
             let Some(runnable) = lock(&self.0.0).ready.pop_front() else { break };
             // A panic ends the task, not the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
         }
-        CURRENT.set(before);
     }
 }
 
@@ -319,6 +324,7 @@ impl Future for Background {
         drop(before);
         let is_same = is_checked && self.poll_timer(runs, interval, cx);
         let tasks = self.tasks.clone();
+        let mut late = BTreeMap::new();
         let run = {
             let mut state = lock(&tasks.0);
             if state.live == 0 {
@@ -333,9 +339,14 @@ impl Future for Background {
                 state.is_checked = false;
                 self.seen = None;
             }
+            if is_late && matches!(state.woken, Some(Runner::Caller(_))) {
+                // Others may wait on the same thread. They are callers again once they are polled.
+                late = mem::take(&mut state.callers);
+            }
             let is_next = state.woken == Some(Runner::Background) || is_late && state.woken.is_some();
             is_next.then(|| tasks.begin(state))
         };
+        drop(late);
         if self.seen.is_none() {
             self.timer = Timer::never();
         }

@@ -186,6 +186,18 @@ fn request_wakes_a_runner_only_if_a_caller_waits() {
 }
 
 #[test]
+fn late_callers_delay_tasks_once() {
+    let (tasks, ids) = (ClientTasks::default(), calls());
+    let (reporter, caller) = (Reporter::spawn(&tasks), Arc::new(Caller::default()));
+    ids.iter().for_each(|call| caller.poll(&tasks, *call));
+    for _ in 0..3 {
+        reporter.wake();
+        assert_ne!(reporter.thread(), thread::current().id());
+    }
+    assert_eq!(caller.wakes(), 1, "the others may wait on the same thread");
+}
+
+#[test]
 fn background_task_takes_over_from_a_late_requester() {
     let tasks = ClientTasks::default();
     let reporter = Reporter::spawn(&tasks);

@@ -1,6 +1,6 @@
-//! Threads for connections over pipes.
+//! Threads for servers over pipes.
 //!
-//! A connection over pipes runs on a thread of its own, which waits for the pipes with `poll`. In the reactor of
+//! A server over pipes runs on a thread of its own, which waits for the pipes with `poll`. In the reactor of
 //! `async-io` a wait takes five system calls, and often another thread waits than the one that runs the connection.
 
 use std::{
