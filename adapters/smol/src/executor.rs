@@ -75,9 +75,11 @@ impl Drop for ReactorTask {
         let leaving = {
             let mut state = lock(&STATE);
             state.reactor_tasks -= 1;
-            let is_last = state.reactor_tasks == 0;
+            if state.reactor_tasks > 0 {
+                return;
+            }
             let (leaving, idle): (Vec<_>, _) =
-                mem::take(&mut state.idle).into_iter().partition(|thread| is_last && thread.in_reactor);
+                mem::take(&mut state.idle).into_iter().partition(|thread| thread.in_reactor);
             state.idle = idle;
             leaving
         };

@@ -75,13 +75,13 @@
 //!
 //! # Tasks
 //!
-//! A connection is one task. It reads, writes, fires timers and polls each asynchronous handler once. A handler that is
-//! ready then needs no other task, and its response is written together with those of other handlers. Pending handlers
-//! become separate tasks. Handlers that are functions run on the threads of [`blocking`](https://docs.rs/blocking).
-//! Tasks run on threads of this crate, one for each processor, which start with the first task. A server over the
-//! standard streams of this process has a thread of its own on Unix, which waits for its pipes. So connections work on
-//! every executor, whether it runs or not. Requests that a client sent before its server calls [`serve`] are processed
-//! by that call, before any thread starts.
+//! A connection is one task. It reads, writes, fires timers and, on a server, polls each asynchronous handler once. A
+//! handler that is ready then needs no other task, and its response is written together with those of other handlers.
+//! Pending handlers, and all handlers of clients, become separate tasks. Handlers that are functions run on the threads
+//! of [`blocking`](https://docs.rs/blocking). Other tasks run on threads of this crate, one for each processor, which
+//! start with the first task. A server over the standard streams of this process has a thread of its own on Unix, which
+//! waits for its pipes. So connections work on every executor, whether it runs or not. Requests that a client sent
+//! before its server calls [`serve`] are processed by that call, before any thread starts.
 //!
 //! The tasks of a client, except for its handlers, also run in the tasks of the application that wait for responses of
 //! its server. So a provider of credentials, an HTTP client, a reader or a writer of the application must not need a
