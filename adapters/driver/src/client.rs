@@ -18,6 +18,7 @@ use mcp_proto::{
 #[cfg(feature = "signals")]
 use crate::process::signals;
 use crate::{
+    driven_connection::client_connection,
     error::{Disconnected, Error},
     handle::Handle,
     options::DriverOptions,
@@ -168,7 +169,10 @@ impl<R: Runtime> Client<R> {
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
         let connection = |now| Connection::with_opening(host.config(), options.opening, now);
-        let (handle, connection) = Handle::start_client(connection, session, transport, options)?;
+        let runtime = R::current()?.for_client();
+        let wrap = |connection| client_connection(&runtime, connection);
+        let (handle, connection, run, kind) = Handle::prepare(connection, session, transport, options, &runtime, wrap);
+        runtime.run_connection(run, kind)?;
         Self::begin(handle, connection, calls, child).await
     }
 }

@@ -10,12 +10,11 @@ use std::{
 };
 
 use mcp_proto::{
-    connection::{ClientRole, CloseReason, Connection},
+    connection::{CloseReason, Connection},
     rpc::Timestamp,
 };
 
 use crate::{
-    driven_connection::client_connection,
     event_loop::{
         binding::{Binding, PipeBinding},
         run_loop::EventLoop,
@@ -120,7 +119,7 @@ impl<E: Send + 'static> Handle<E> {
 
     /// Creates a connection, and the future that runs it to its end. The application uses the connection that `wrap`
     /// returns, which is also the second value. The last value is the kind of the transport.
-    fn prepare<M: IntoTransport>(
+    pub(super) fn prepare<M: IntoTransport>(
         connection: impl FnOnce(Timestamp) -> Connection<E>,
         application: Arc<dyn Application<E>>,
         transport: M,
@@ -136,7 +135,7 @@ impl<E: Send + 'static> Handle<E> {
             Io::MessageTransport(messages) => Box::new(WholeMessages::new(messages)),
         };
         let connection = wrap(shared.clone());
-        let event_loop = EventLoop::on(shared.clone(), connection.clone(), application, runtime.clone());
+        let event_loop = EventLoop::new(shared.clone(), connection.clone(), application, runtime.clone());
         let task = ConnectionTask::new(event_loop, wire, timeouts);
         (Self { shared }, connection, task.run(end, close_timeout), kind)
     }
@@ -185,24 +184,6 @@ impl<E: Send + 'static> Handle<E> {
     #[must_use]
     pub fn is_over(&self) -> bool {
         self.shared.lifecycle().read(|lifecycle| lifecycle.finished)
-    }
-}
-
-impl Handle<ClientRole> {
-    /// Runs the connection of a client as [`start`](Self::start) does. Returns the connection that the client uses as
-    /// well.
-    pub(super) fn start_client<M: IntoTransport>(
-        connection: impl FnOnce(Timestamp) -> Connection<ClientRole>,
-        application: Arc<dyn Application<ClientRole>>,
-        transport: M,
-        options: &DriverOptions,
-    ) -> io::Result<(Self, Arc<dyn ConnectionHandle<ClientRole>>)> {
-        let runtime = M::Runtime::current()?.for_client();
-        let wrap = |shared| client_connection(&runtime, shared);
-        let (handle, connection, run, kind) =
-            Self::prepare(connection, application, transport, options, &runtime, wrap);
-        runtime.run_connection(run, kind)?;
-        Ok((handle, connection))
     }
 }
 

@@ -28,6 +28,7 @@ compile_error!("the features `os` and `signals` of mcp-driver are for Unix and W
 mod client;
 #[cfg(feature = "os")]
 mod configured;
+#[cfg(any(feature = "http", feature = "os"))]
 mod driven_connection;
 mod error;
 mod event_loop;
@@ -57,6 +58,7 @@ pub use client::{Client, connect_with_hint};
 pub use configured::http_options;
 #[cfg(feature = "os")]
 pub use configured::{ConfiguredServer, ServerSource};
+#[cfg(any(feature = "http", feature = "os"))]
 pub use driven_connection::DrivenConnection;
 pub use error::{Disconnected, Error};
 pub use handle::{Handle, first_poll_waker};

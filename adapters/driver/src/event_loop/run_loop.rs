@@ -111,13 +111,8 @@ impl<E, C> Drop for FinishGuard<E, C> {
 }
 
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
-    pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>, runtime: R) -> Self {
-        let connection = shared.clone();
-        Self::on(shared, connection, application, runtime)
-    }
-
     /// Creates the event loop of a connection that its application uses through `connection`.
-    pub(crate) fn on(
+    pub(crate) fn new(
         shared: Arc<SharedConnection<E, C>>,
         connection: Arc<dyn ConnectionHandle<E>>,
         application: Arc<dyn Application<E>>,

@@ -115,7 +115,7 @@ impl ServerTask {
         let application = Arc::<Methods>::default();
         let ((source, input), (output, sink)) = (pipe(4096), pipe(capacity));
         let wire = Box::new(ByteTransport::new(source, sink, 1 << 20, Sniffer::off()));
-        let event_loop = EventLoop::new(shared.clone(), application.clone(), NoRuntime);
+        let event_loop = EventLoop::new(shared.clone(), shared.clone(), application.clone(), NoRuntime);
         let task = ConnectionTask::new(event_loop, wire, Timeouts::default());
         let task = Box::pin(task.run(None, Duration::ZERO));
         let wakes = Arc::new(Wakes(1.into()));
@@ -226,7 +226,7 @@ fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
     let config = Service::builder("x", "1").build().expect("a service").config();
     let connection = |now| PipeBinding::new(Server::new(config, now), None);
     let shared = SharedConnection::new(connection, &DriverOptions::default());
-    let mut event_loop = EventLoop::new(shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
     let mut running = {
         let mut jobs = lock(&shared.jobs);
         jobs.draining = true;

@@ -50,7 +50,7 @@ impl Handle<ClientRole> {
         let binding = |now| HttpClientBinding::new(client(now), credentials.clone());
         let shared = SharedConnection::new(binding, options);
         let connection = wrap(shared.clone());
-        let mut event_loop = EventLoop::on(shared.clone(), connection.clone(), application, runtime.clone());
+        let mut event_loop = EventLoop::new(shared.clone(), connection.clone(), application, runtime.clone());
         let mut runner = RequestRunner::new(runtime.clone(), requests, credentials);
         R::detach(runtime.spawn(async move {
             event_loop.run_until_closed(&mut runner).await;

@@ -376,7 +376,7 @@ impl<R: Runtime> Inner<R> {
     fn event_loop(&self, session: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
         let application: Arc<dyn Application<ServerRole>> = Arc::new(self.service.session());
         session.lock().binding.application = Some(Arc::downgrade(&application));
-        EventLoop::new(session.clone(), application, self.runtime.clone())
+        EventLoop::new(session.clone(), session.clone(), application, self.runtime.clone())
     }
 
     /// Starts a session with its first request.
