@@ -11,6 +11,10 @@ pub(crate) use super::one_line::{line_break, raw};
 /// The result of appending the text of params or of a result.
 pub(crate) type Encoded = Result<(), serde_json::Error>;
 
+/// Appends the params or the result of a message. A trait object, so that the code of senders exists once, and not once
+/// for each type.
+pub(crate) type Encoder<'a> = &'a dyn Fn(&mut Vec<u8>) -> Encoded;
+
 /// Appends the JSON text of `value`.
 pub(crate) fn value<T: Serialize + ?Sized>(out: &mut Vec<u8>, value: &T) -> Result<(), serde_json::Error> {
     writer::write(out, value)

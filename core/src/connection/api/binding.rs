@@ -205,15 +205,21 @@ impl Connection<ClientRole> {
     /// not get the response.
     pub(crate) fn request_tools(&mut self, now: Timestamp, cursor: Option<&str>, within: Duration) -> Option<u64> {
         let options = RequestOptions::within(within);
-        let call =
-            self.engine.start(now, Priority::Control, &Method::ListTools.into(), CallTag::CancelTask, options, |out| {
+        let call = self.engine.start(
+            now,
+            Priority::Control,
+            &Method::ListTools.into(),
+            CallTag::CancelTask,
+            &options,
+            &|out| {
                 if let Some(cursor) = cursor {
                     out.extend_from_slice(b"{\"cursor\":");
                     out.extend_from_slice(cursor.as_bytes());
                     out.push(b'}');
                 }
                 Ok(())
-            });
+            },
+        );
         call.ok().map(CallId::as_u64)
     }
 }

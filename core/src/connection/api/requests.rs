@@ -28,7 +28,7 @@ impl<E> Connection<E> {
     ) -> Result<CallId, SendError> {
         let version = self.engine.version;
         let has_task = params.is_task();
-        let result = self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, options, |out| {
+        let result = self.engine.request(now, &R::METHOD.into(), params.needs(), has_task, &options, &|out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         });
         self.engine.record_busy(Writable::Request, result)
@@ -52,7 +52,7 @@ impl<E> Connection<E> {
         let can_be_task =
             method.known().is_some_and(Method::can_be_task) && self.version().is_some_and(|v| v.has_tasks());
         let task = can_be_task && params.is_some_and(|params| params.has("task"));
-        let result = self.engine.request(now, &method, CapabilitySet::EMPTY, task, options, |out| {
+        let result = self.engine.request(now, &method, CapabilitySet::EMPTY, task, &options, &|out| {
             params.map_or(Ok(()), |params| raw_object(out, params))
         });
         self.engine.record_busy(Writable::Request, result)
@@ -69,7 +69,7 @@ impl<E> Connection<E> {
         let versions = N::METHOD.versions();
         let version = self.engine.version.filter(|version| versions.contains(*version)).or_else(|| versions.newest());
         let subject = params.resource().or_else(|| params.task());
-        let result = self.engine.notify(&N::METHOD.into(), params.level(), subject, |out| {
+        let result = self.engine.notify(&N::METHOD.into(), params.level(), subject, &|out| {
             if params.is_empty() { Ok(()) } else { params.append_at(version, &mut JsonLine::new(out)) }
         });
         self.engine.record_busy(Writable::Message, result)
@@ -87,7 +87,7 @@ impl<E> Connection<E> {
         let subject: Option<String> = params.and_then(|params| params.member(subject)?.decode().ok());
         let result = self
             .engine
-            .notify(&method, level, subject.as_deref(), |out| params.map_or(Ok(()), |params| raw_object(out, params)));
+            .notify(&method, level, subject.as_deref(), &|out| params.map_or(Ok(()), |params| raw_object(out, params)));
         self.engine.record_busy(Writable::Message, result)
     }
 
@@ -194,7 +194,7 @@ impl<E> Connection<E> {
     /// written.
     pub fn log(&mut self, key: ReplyKey, message: &LogMessageParams) -> Result<(), SendError> {
         let version = self.engine.version_of(key);
-        let logged = self.engine.log(key, message.level, |out| message.append_at(version, &mut JsonLine::new(out)));
+        let logged = self.engine.log(key, message.level, &|out| message.append_at(version, &mut JsonLine::new(out)));
         self.engine.record_busy(Writable::Message, logged)
     }
 

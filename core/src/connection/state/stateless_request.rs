@@ -8,7 +8,7 @@ use crate::{
     connection::{json_splice, types::SendError},
     protocol::{Capability, CapabilitySet, Method, ProtocolVersion},
     schema::{At, ClientCapabilities, Icon, Implementation, LoggingLevel, keys},
-    wire::{RawJson, encode::Encoded, name_search::may_have_result_members},
+    wire::{RawJson, encode::Encoder, name_search::may_have_result_members},
 };
 
 /// Up to this [weight](RawJson::weight), all of `_meta` is counted without looking at its members.
@@ -104,12 +104,7 @@ pub(crate) struct ResultRules {
 impl ResultRules {
     /// Appends the result that `result` writes, with the members that every result has. `head` is the beginning of a
     /// complete result with these members. Fails if the request cannot have a result of this type.
-    pub(crate) fn append(
-        &self,
-        out: &mut Vec<u8>,
-        head: &ResultHead,
-        result: impl FnOnce(&mut Vec<u8>) -> Encoded,
-    ) -> Result<(), SendError> {
+    pub(crate) fn append(&self, out: &mut Vec<u8>, head: &ResultHead, result: Encoder<'_>) -> Result<(), SendError> {
         let start = out.len();
         // These members are written first, so that the result, which may be large, need not be moved.
         out.extend_from_slice(head.text());

@@ -43,7 +43,7 @@ impl Engine {
         let timeout = if patient { settings.handshake_timeout } else { hurried };
         let options = RequestOptions::within(timeout);
         let tag = CallTag::Probe { version, again };
-        if let Err(error) = self.start(now, Priority::Request, &Method::Discover.into(), tag, options, |_| Ok(())) {
+        if let Err(error) = self.start(now, Priority::Request, &Method::Discover.into(), tag, &options, &|_| Ok(())) {
             self.end(CloseReason::BadHandshake(error.to_string()));
         }
     }

@@ -63,8 +63,10 @@ impl Engine {
         let options = RequestOptions { progress: false, ..options };
         // The call ends with the result of the request that became the task.
         let tag = CallTag::User { method: Some(Method::CallTool), task: false, stream: None };
-        let call = self.start(now, Priority::Request, &Method::ExtGetTask.into(), tag, options, |out| {
-            poller.write(out);
+        let mut params = Vec::new();
+        poller.write(&mut params);
+        let call = self.start(now, Priority::Request, &Method::ExtGetTask.into(), tag, &options, &|out| {
+            out.extend_from_slice(&params);
             Ok(())
         })?;
         self.retries.add_poller(call, Box::new(poller));
@@ -342,7 +344,7 @@ impl Engine {
         let options = RequestOptions::within(CANCEL_TIMEOUT);
         let name = Method::ExtCancelTask.into();
         // The outbox has room, so this fails only if the task id makes the request larger than a frame may be.
-        let call = self.start(self.clock, Priority::Request, &name, CallTag::CancelTask, options, |out| {
+        let call = self.start(self.clock, Priority::Request, &name, CallTag::CancelTask, &options, &|out| {
             out.extend_from_slice(b"{\"taskId\":");
             encode::text(out, task);
             out.push(b'}');

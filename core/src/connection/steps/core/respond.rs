@@ -18,12 +18,12 @@ use crate::{
     rpc::{Entry, EntryState, FrameOwner, Priority, ReplyKey},
     wire::{
         ErrorCode, ErrorObject,
-        encode::{self, Encoded},
+        encode::{self, Encoder},
     },
 };
 
 /// A response: a function that appends the encoded result, or an error.
-pub(crate) type ResponseSource<'a> = Result<&'a dyn Fn(&mut Vec<u8>) -> Encoded, &'a ErrorObject>;
+pub(crate) type ResponseSource<'a> = Result<Encoder<'a>, &'a ErrorObject>;
 
 impl Engine {
     pub(crate) fn respond(&mut self, key: ReplyKey, answer: ResponseSource<'_>) -> Result<(), SendError> {

@@ -20,7 +20,7 @@ use crate::{
     schema::{LoggingLevel, keys},
     wire::{
         Message, RequestId,
-        encode::{self, Encoded},
+        encode::{self, Encoded, Encoder},
     },
 };
 
@@ -90,8 +90,8 @@ impl Engine {
         method: &MethodName<'_>,
         needs: CapabilitySet,
         task: bool,
-        options: RequestOptions,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+        options: &RequestOptions,
+        params: Encoder<'_>,
     ) -> Result<CallId, SendError> {
         self.may_send(method, MethodKind::Request, needs)?;
         if let Some(known) = self.cacheable(method.known()) {
@@ -99,7 +99,7 @@ impl Engine {
             params(&mut text)?;
             let bypass_cache = options.bypass_cache;
             let call = self.start_or_use_cache(now, known, bypass_cache, &text, |engine| {
-                engine.send_request(now, method, task, options, |out| {
+                engine.send_request(now, method, task, options, &|out| {
                     out.extend_from_slice(&text);
                     Ok(())
                 })
@@ -115,15 +115,12 @@ impl Engine {
         now: Timestamp,
         method: &MethodName<'_>,
         task: bool,
-        options: RequestOptions,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+        options: &RequestOptions,
+        params: Encoder<'_>,
     ) -> Result<CallId, SendError> {
         self.has_room_for_request()?;
         let stream = options.related_request.and_then(|key| self.requests.get(key)?.0.tag.stream());
         let tag = CallTag::User { method: method.known(), task, stream };
-        let mut options = options;
-        // A ping has no params, and a subscription makes no progress.
-        options.progress &= !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
         let call = self.start(now, Priority::Request, method, tag, options, params)?;
         if let Some(again) = listening {
@@ -139,16 +136,18 @@ impl Engine {
         priority: Priority,
         method: &MethodName<'_>,
         tag: CallTag,
-        options: RequestOptions,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+        options: &RequestOptions,
+        params: Encoder<'_>,
     ) -> Result<CallId, SendError> {
+        // A ping has no params, and a subscription makes no progress.
+        let progress = options.progress && !matches!(method.known(), Some(Method::Ping | Method::Listen));
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
-        let extra = MetaOptions::of(&options);
+        let extra = MetaOptions::of(options);
         let mut retry = self.retries.buffer();
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.role_state.identity()?)));
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
-        let meta = OutgoingMeta { modern, extra: &extra, token: options.progress.then_some(id) };
+        let meta = OutgoingMeta { modern, extra: &extra, token: progress.then_some(id) };
         let queued = self.outbox.push(priority, FrameOwner::Call(id), max_len, |out| {
             encode::open_request(out, id.as_u64(), method.as_str());
             let before = out.len();
@@ -172,7 +171,7 @@ impl Engine {
             self.retries.recycle(core::mem::take(&mut retry));
         }
         queued?.ok_or(SendError::TooLarge)?;
-        let call = self.calls.insert(now, tag, options.progress, options.idle_timeout, options.total_timeout);
+        let call = self.calls.insert(now, tag, progress, options.idle_timeout, options.total_timeout);
         if !matches!(tag, CallTag::User { .. }) {
             self.calls.note_own(call);
         }
@@ -187,7 +186,7 @@ impl Engine {
         method: &MethodName<'_>,
         level: Option<LoggingLevel>,
         subject: Option<&str>,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+        params: Encoder<'_>,
     ) -> Result<(), SendError> {
         if method.known() == Some(Method::ExtTaskChanged) && self.is_modern_server() {
             return self.notify_task_status(subject, params);
@@ -229,7 +228,7 @@ impl Engine {
         &mut self,
         owner: FrameOwner,
         method: &str,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
+        params: Encoder<'_>,
     ) -> Result<(), SendError> {
         let max_len = self.limits().frame_bytes;
         let queued = self.outbox.push(Priority::Control, owner, max_len, |out| {
@@ -282,7 +281,7 @@ impl Engine {
 
     /// Sends `notifications/cancelled` for a request of this side.
     pub(crate) fn push_cancelled(&mut self, wire: CallId, reason: Option<&str>) {
-        let _ = self.push_notification(FrameOwner::None, Method::Cancelled.as_str(), |out| {
+        let _ = self.push_notification(FrameOwner::None, Method::Cancelled.as_str(), &|out| {
             out.extend_from_slice(b"{\"requestId\":");
             encode::value(out, &wire.as_u64())?;
             if let Some(reason) = reason {
@@ -312,12 +311,7 @@ impl Engine {
         }
     }
 
-    pub(crate) fn log(
-        &mut self,
-        key: ReplyKey,
-        level: LoggingLevel,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
-    ) -> Result<(), SendError> {
+    pub(crate) fn log(&mut self, key: ReplyKey, level: LoggingLevel, params: Encoder<'_>) -> Result<(), SendError> {
         let Some((entry, state)) = self.requests.get(key) else { return Err(SendError::Answered) };
         let is_requested = match &entry.tag.stateless {
             // A stateless request gets log messages only if its `_meta` requests them.
@@ -412,7 +406,7 @@ impl Engine {
             FrameOwner::None | FrameOwner::Behind(_) | FrameOwner::Answered(_) | FrameOwner::Call(_) => self.version,
         };
         let message = message.filter(|_| version >= Some(ProtocolVersion::V2025_03_26));
-        self.push_notification(owner, Method::Progress.as_str(), |out| {
+        self.push_notification(owner, Method::Progress.as_str(), &|out| {
             out.extend_from_slice(b"{\"progressToken\":");
             out.extend_from_slice(token.as_bytes());
             out.extend_from_slice(b",\"progress\":");

@@ -32,7 +32,7 @@ impl Engine {
         let options = RequestOptions::within(config.settings.handshake_timeout);
         // If a lost session is renewed, requests of the application may wait already.
         let priority = if self.phase == Phase::Ready { Priority::Control } else { Priority::Request };
-        let queued = self.start(now, priority, &Method::Initialize.into(), CallTag::Handshake, options, |out| {
+        let queued = self.start(now, priority, &Method::Initialize.into(), CallTag::Handshake, &options, &|out| {
             params.append_at(Some(offered), &mut JsonLine::new(out))
         });
         if let Err(error) = queued {
@@ -70,7 +70,7 @@ impl Engine {
         }
         self.phase = Phase::Ready;
         // The outbox is not checked for room, so this fails only if the frame limit is smaller than this message.
-        let _ = self.push_notification(FrameOwner::None, Method::Initialized.as_str(), |_| Ok(()));
+        let _ = self.push_notification(FrameOwner::None, Method::Initialized.as_str(), &|_| Ok(()));
         if renewed { Some(Event::Renewed) } else { self.session_started() }
     }
 

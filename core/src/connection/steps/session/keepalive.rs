@@ -77,6 +77,6 @@ impl Engine {
         tag: CallTag,
         options: RequestOptions,
     ) -> Result<CallId, SendError> {
-        self.start(now, priority, &Method::Ping.into(), tag, options, |_| Ok(()))
+        self.start(now, priority, &Method::Ping.into(), tag, &options, &|_| Ok(()))
     }
 }

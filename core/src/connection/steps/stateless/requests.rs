@@ -273,7 +273,7 @@ impl Engine {
             // This cannot fail: all fields are typed values that this revision has.
             let _ = ResultHead::new(&config.info).map_err(SendError::from).and_then(|head| {
                 let rules = ResultRules { method: Some(Method::Discover), has_tasks: false };
-                rules.append(out, &head, |out| result.append_at(Some(version), &mut JsonLine::new(out)))
+                rules.append(out, &head, &|out| result.append_at(Some(version), &mut JsonLine::new(out)))
             });
             out.push(b'}');
         });

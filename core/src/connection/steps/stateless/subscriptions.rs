@@ -21,7 +21,7 @@ use crate::{
     },
     wire::{
         ErrorObject, RawJson, RequestId, decode_params,
-        encode::{self, Encoded},
+        encode::{self, Encoder},
     },
 };
 
@@ -147,7 +147,7 @@ impl Engine {
         // The request stays open until the client or the server ends the subscription.
         self.requests.set_deadline(key, None);
         let version = self.version_of(key);
-        self.push_tagged(key, &active.id, Method::SubscriptionsAcknowledged, |out| {
+        self.push_tagged(key, &active.id, Method::SubscriptionsAcknowledged, &|out| {
             out.extend_from_slice(b"{\"notifications\":");
             active.filter.append_at(version, &mut JsonLine::new(out))?;
             out.push(b'}');
@@ -223,7 +223,7 @@ impl Engine {
         self.has_room_for_all(method, &listeners, params)?;
         others(self)?;
         for (key, id) in listeners {
-            self.push_tagged(key, &id, method, |out| {
+            self.push_tagged(key, &id, method, &|out| {
                 out.extend_from_slice(params);
                 Ok(())
             });
@@ -273,11 +273,7 @@ impl Engine {
     }
 
     /// Notifies the subscriptions to a task of its status. Sessions are not notified: they do not have the extension.
-    pub(crate) fn notify_task_status(
-        &mut self,
-        task: Option<&str>,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
-    ) -> Result<(), SendError> {
+    pub(crate) fn notify_task_status(&mut self, task: Option<&str>, params: Encoder<'_>) -> Result<(), SendError> {
         if self.phase >= Phase::Draining {
             return Err(SendError::Closed);
         }
@@ -298,7 +294,7 @@ impl Engine {
     /// Sends a notification that a list has changed to its subscribers.
     pub(crate) fn flush_change(&mut self, method: Method) {
         for (key, id) in self.modern.subscriptions.listeners(method, None) {
-            self.push_tagged(key, &id, method, |out| {
+            self.push_tagged(key, &id, method, &|out| {
                 out.extend_from_slice(b"{}");
                 Ok(())
             });
@@ -324,7 +320,7 @@ impl Engine {
                 self.release(key);
                 continue;
             }
-            let _ = self.push_notification(FrameOwner::Behind(key), Method::Cancelled.as_str(), |out| {
+            let _ = self.push_notification(FrameOwner::Behind(key), Method::Cancelled.as_str(), &|out| {
                 out.extend_from_slice(b"{\"requestId\":");
                 out.extend_from_slice(id.as_bytes());
                 out.push(b'}');
@@ -334,16 +330,10 @@ impl Engine {
         }
     }
 
-    fn push_tagged(
-        &mut self,
-        key: ReplyKey,
-        id: &RequestId,
-        method: Method,
-        params: impl FnOnce(&mut Vec<u8>) -> Encoded,
-    ) {
+    fn push_tagged(&mut self, key: ReplyKey, id: &RequestId, method: Method, params: Encoder<'_>) {
         // The frame is expected to fit: `notify_listeners` checks the size, and the other notifications are small. The
         // room in the outbox is not checked: a peer that does not read is disconnected when it sends its next request.
-        let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), |out| {
+        let queued = self.push_notification(FrameOwner::Reply { key, last: false }, method.as_str(), &|out| {
             let start = out.len();
             params(out)?;
             json_splice::set_meta(out, start, keys::SUBSCRIPTION_ID, id.as_json());
