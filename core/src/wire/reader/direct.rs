@@ -37,33 +37,34 @@ pub(crate) fn read_all<'de, T>(
 
 /// Reads a type of this crate from any deserializer.
 pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Read<T>) -> Result<T, D::Error> {
-    struct Text<T>(Read<T>);
+    let value = match deserializer.deserialize_newtype_struct(TEXT, Text)?.0 {
+        Cow::Borrowed(text) => read_all(text, read),
+        // A place in a text that was made up for this would mean nothing.
+        Cow::Owned(text) => read(&mut Reader::new(&text)),
+    };
+    value.map_err(D::Error::custom)
+}
 
-    impl<'de, T> Visitor<'de> for Text<T> {
-        type Value = T;
+/// Returns the text of a value. Only this depends on the deserializer; the same code serves all types.
+struct Text;
 
-        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-            f.write_str("any valid JSON value")
-        }
+impl<'de> Visitor<'de> for Text {
+    type Value = RawText<'de>;
 
-        fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
-            match RawText::deserialize(deserializer)?.0 {
-                Cow::Borrowed(text) => read_all(text, self.0).map_err(D::Error::custom),
-                // A place in a text that was made up for this would mean nothing.
-                Cow::Owned(text) => (self.0)(&mut Reader::new(&text)).map_err(D::Error::custom),
-            }
-        }
-
-        /// Reads a word that is not JSON text.
-        fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
-            let mut text = Vec::new();
-            escape::string(&mut text, word);
-            let text = String::from_utf8(text).map_err(E::custom)?;
-            (self.0)(&mut Reader::new(&text)).map_err(E::custom)
-        }
+    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("any valid JSON value")
     }
 
-    deserializer.deserialize_newtype_struct(TEXT, Text(read))
+    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<RawText<'de>, D::Error> {
+        RawText::deserialize(deserializer)
+    }
+
+    /// Reads a word that is not JSON text.
+    fn visit_str<E: de::Error>(self, word: &str) -> Result<RawText<'de>, E> {
+        let mut text = Vec::new();
+        escape::string(&mut text, word);
+        String::from_utf8(text).map(|text| RawText(Cow::Owned(text))).map_err(E::custom)
+    }
 }
 
 impl<'de> Reader<'de> {
