@@ -11,7 +11,7 @@ use super::{
     Action, Client, ExchangeId,
     exchange::{Exchange, ExchangeState, PostKind, Purpose, error_of},
     machine::Transport,
-    refusal::{MOST_CHALLENGED, refused},
+    refusal::refused,
 };
 use crate::{
     codec::{Frame, SseDecoder},
@@ -148,18 +148,23 @@ impl Client {
 
     /// Returns whether `more` bytes of a response may be kept, besides all other responses and the refusals that are
     /// kept. Streams that belong to no call always have room: there are at most two, and each has its own limit.
-    fn has_room_for(&self, id: ExchangeId, more: usize) -> bool {
-        let limits = &self.options.limits;
-        let refusal = limits.error_bytes.saturating_add(MOST_CHALLENGED);
-        let (most, largest) = (limits.body_bytes, self.conn.settings().limits.frame_bytes.max(refusal));
-        let Some(exchange) = self.exchanges.get(&id).filter(|exchange| exchange.purpose.request().is_some()) else {
+    fn has_room_for(&mut self, id: ExchangeId, more: usize) -> bool {
+        let is_of_call = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some());
+        self.may_keep(more) || !is_of_call
+    }
+
+    /// Returns whether `more` bytes of responses may be kept, besides those that are kept.
+    pub(super) fn may_keep(&mut self, more: usize) -> bool {
+        if let Some(room) = self.room.checked_sub(more) {
+            self.room = room;
             return true;
-        };
-        let others = self.exchanges.len().saturating_sub(1).saturating_mul(largest);
-        let refusals = self.refreshes.bytes();
-        // If even the largest responses would fit, the exact sum is not needed.
-        exchange.state.bytes().saturating_add(more).saturating_add(others).saturating_add(refusals) <= most
-            || self.usage().bytes.saturating_add(more) <= most
+        }
+        // What was removed since the last count is found here. The cost of counting is shared by the bytes that have
+        // arrived since.
+        let bytes = self.usage().bytes.saturating_add(more);
+        let most = self.options.limits.body_bytes;
+        self.room = most.saturating_sub(bytes);
+        bytes <= most
     }
 
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {

@@ -144,7 +144,7 @@ fn shown(reference: &str) -> String {
 const MOST_SHOWN: usize = 8192;
 
 /// The maximum number of bytes of the challenges of one response.
-pub(super) const MOST_CHALLENGED: usize = 64 << 10;
+const MOST_CHALLENGED: usize = 64 << 10;
 
 /// Returns the beginning of a refusal: the head without the body. Challenges beyond the limit are dropped.
 pub(super) fn refused(head: &Parts) -> Rejection {

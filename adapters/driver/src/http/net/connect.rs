@@ -129,5 +129,5 @@ async fn handshake<N: ConnectRuntime>(
 ) -> Result<PooledConnection, String> {
     let (stream, pending_write) = TrackedStream::new(stream);
     let (sender, connection) = http1::handshake(stream).await.map_err(|error| error_chain(&error))?;
-    Ok(PooledConnection::new(runtime, origin.clone(), sender, connection, pending_write))
+    PooledConnection::new(runtime, origin.clone(), sender, connection, pending_write)
 }

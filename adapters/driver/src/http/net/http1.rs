@@ -8,14 +8,14 @@ use std::{
     sync::Arc,
 };
 
-use http::{HeaderValue, Request, Uri, header, response::Parts, uri::Scheme};
+use http::{Request, Uri, header, response::Parts, uri::Scheme};
 use http_body::Body as _;
 
 use crate::http::net::{
     connect::ConnectPath,
     error::error_chain,
     net_runtime::ConnectRuntime,
-    pool::{Origin, Pool},
+    pool::{Origin, Pool, PooledConnection},
     proxy::Proxy,
 };
 use crate::http::{
@@ -66,8 +66,12 @@ impl<N: ConnectRuntime> Http1Client<N> {
     ///
     /// # Errors
     /// If the request cannot be sent, or the response breaks off. The error is the reason.
-    pub async fn send(&self, request: Request<Arc<[u8]>>, response: &mut impl ResponseSink) -> Result<(), String> {
-        exchange::<N>(&self.route, &self.pool, request.map(Body::shared), response).await
+    pub fn send(
+        &self,
+        request: Request<Arc<[u8]>>,
+        response: &mut impl ResponseSink,
+    ) -> impl Future<Output = Result<(), String>> + Send {
+        exchange::<N>(&self.route, &self.pool, request.map(Body::shared), response)
     }
 }
 
@@ -135,24 +139,29 @@ pub(super) async fn exchange<N: ConnectRuntime>(
     mut request: Request<Body>,
     response: &mut impl ResponseSink,
 ) -> Result<(), String> {
-    let runtime = N::current().map_err(|error| error.to_string())?;
-    let origin = Origin::of(request.uri());
-    prepare(&mut request, &origin, route.forward_proxy(&origin))?;
-    let (connection, answer) = loop {
-        let used = pool.take(&origin);
-        let is_used = used.is_some();
-        let mut connection = match used {
-            Some(connection) => connection,
-            None => route.open(&runtime, &origin).await?,
+    let runtime = &N::current().map_err(|error| error.to_string())?;
+    // Boxed, since it needs much more memory than the rest, and few requests need it.
+    let open = |origin| Box::pin(async move { route.open(runtime, &origin).await });
+    let (mut connection, mut is_used) = match pool.take(|origin| origin.is_of(request.uri())) {
+        Some(connection) => (connection, true),
+        None => (open(Origin::of(request.uri())).await?, false),
+    };
+    prepare(&mut request, &connection, route.forward_proxy(&connection.origin));
+    let answer = loop {
+        let mut error = match connection.sender.try_send_request(request).await {
+            Ok(answer) => break answer,
+            Err(error) => error,
         };
-        match connection.sender.try_send_request(request).await {
-            Ok(answer) => break (connection, answer),
-            Err(mut error) => match error.take_message() {
-                // The server closed the idle connection before the request was written, so it is sent on another one.
-                Some(unsent) if is_used => request = unsent,
-                _ => return Err(error_chain(&error.into_error())),
-            },
-        }
+        // The server closed the idle connection before the request was written, so it is sent on another one.
+        let Some(unsent) = error.take_message().filter(|_| is_used) else {
+            return Err(error_chain(&error.into_error()));
+        };
+        request = unsent;
+        let origin = connection.origin;
+        (connection, is_used) = match pool.take(|other| *other == origin) {
+            Some(connection) => (connection, true),
+            None => (open(origin).await?, false),
+        };
     };
     let (head, body) = answer.into_parts();
     response.head(head);
@@ -170,27 +179,28 @@ pub(super) async fn exchange<N: ConnectRuntime>(
 
 /// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards the
 /// request, keeps the whole URI and adds the credentials of the proxy.
-fn prepare(request: &mut Request<Body>, origin: &Origin, forward_proxy: Option<&Proxy>) -> Result<(), String> {
-    if !request.headers().contains_key(header::HOST) {
-        let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
-        request.headers_mut().insert(header::HOST, host);
-    }
+fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_proxy: Option<&Proxy>) {
+    request.headers_mut().entry(header::HOST).or_insert_with(|| connection.host.clone());
     let Some(proxy) = forward_proxy else {
         let path = request.uri().path_and_query().cloned();
         *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
-        return Ok(());
+        return;
     };
     if let Some(authorization) = &proxy.authorization {
         request.headers_mut().insert(header::PROXY_AUTHORIZATION, authorization.clone());
     }
-    Ok(())
 }
 
 impl Origin {
     fn of(uri: &Uri) -> Self {
-        let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
-        let host = uri.host().unwrap_or_default().to_ascii_lowercase();
-        Self { is_secure, host, port: uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }) }
+        let (is_secure, host, port) = parts(uri);
+        Self { is_secure, host: host.to_ascii_lowercase(), port }
+    }
+
+    /// Returns whether this is the origin of a URI.
+    fn is_of(&self, uri: &Uri) -> bool {
+        let (is_secure, host, port) = parts(uri);
+        self.is_secure == is_secure && self.port == port && self.host.eq_ignore_ascii_case(host)
     }
 
     /// Returns the value of `Host`.
@@ -203,9 +213,27 @@ impl Origin {
     }
 }
 
+/// Returns whether the scheme is `https`, the host and the port.
+fn parts(uri: &Uri) -> (bool, &str, u16) {
+    let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
+    (is_secure, uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn origin_ignores_case_and_default_port() {
+        let uri = Uri::from_static;
+        let origin = Origin::of(&uri("http://Host/a"));
+        for same in ["http://host/b", "http://HOST:80"] {
+            assert!(origin.is_of(&uri(same)) && Origin::of(&uri(same)) == origin, "{same}");
+        }
+        for other in ["https://host/", "https://host:80/", "http://host:81/", "http://hosts/", "/"] {
+            assert!(!origin.is_of(&uri(other)) && Origin::of(&uri(other)) != origin, "{other}");
+        }
+    }
 
     #[test]
     fn clients_of_other_routes_share_no_connections() {

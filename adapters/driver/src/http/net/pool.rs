@@ -8,6 +8,7 @@ use std::{
     time::{Duration, Instant},
 };
 
+use http::HeaderValue;
 use hyper::client::conn::http1::SendRequest;
 
 use crate::http::net::{
@@ -37,6 +38,8 @@ pub(super) struct Origin {
 /// A connection that carries one request at a time. Dropping it closes the connection.
 pub(super) struct PooledConnection {
     pub(super) origin: Origin,
+    /// The value of `Host`.
+    pub(super) host: HeaderValue,
     // Dropped before `usage`: hyper then shuts the connection down when its task polls it for the last time.
     pub(super) sender: SendRequest<Body>,
     usage: UsageGuard,
@@ -71,13 +74,18 @@ struct UsageGuard(Arc<Mutex<Usage>>);
 pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 
 impl Pool {
-    /// Takes an idle connection to this origin that can be used at once.
-    pub(super) fn take(&self, origin: &Origin) -> Option<PooledConnection> {
+    /// Takes an idle connection to such an origin that can be used at once.
+    pub(super) fn take(&self, is_origin: impl Fn(&Origin) -> bool) -> Option<PooledConnection> {
         let mut connections = lock(&self.0);
-        connections.retain(|connection| !connection.sender.is_closed());
-        let index =
-            connections.iter().rposition(|connection| connection.origin == *origin && connection.is_available())?;
-        let connection = connections.remove(index);
+        let is_usable = |connection: &PooledConnection| is_origin(&connection.origin) && connection.is_available();
+        let connection = match connections.pop_if(|last| is_usable(last)) {
+            Some(last) => last,
+            None => {
+                connections.retain(|connection| !connection.sender.is_closed());
+                let index = connections.iter().rposition(is_usable)?;
+                connections.remove(index)
+            }
+        };
         connection.usage.set(Phase::InUse);
         connection.recheck.request();
         Some(connection)
@@ -112,11 +120,12 @@ impl PooledConnection {
         sender: SendRequest<Body>,
         connection: impl Future + Send + 'static,
         pending_write: PendingWrite,
-    ) -> Self {
+    ) -> Result<Self, String> {
+        let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;
         let usage = UsageGuard::default();
         let driven = drive(connection, usage.0.clone(), pending_write.clone(), runtime.timer());
         N::detach(runtime.spawn(driven));
-        Self { origin, sender, usage, pending_write, recheck: Recheck::default() }
+        Ok(Self { origin, host, sender, usage, pending_write, recheck: Recheck::default() })
     }
 
     /// Sets the flag with which its stream checks the socket before a request.
