@@ -71,6 +71,24 @@ fn total_body_size_is_limited() {
     }
 }
 
+/// What the stream of the server holds leaves less room for responses, which do not limit it in turn.
+#[test]
+fn server_stream_takes_room_of_responses() {
+    let mut options = options();
+    options.limits.body_bytes = 10_000;
+    let (mut caller, stream) = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options);
+    let (call, exchange, _) = list(&mut caller);
+    caller.head(exchange, json_response(200));
+    caller.body(exchange, "x");
+    caller.body(stream, ["data: {\"", &"x".repeat(9_000)].concat());
+    caller.body(exchange, vec![b'x'; 900]);
+    assert!(caller.aborted.is_empty());
+    caller.body(exchange, vec![b'x'; 900]);
+    assert_eq!(failure(&mut caller, call), Failure::TooLarge);
+    caller.body(stream, "x".repeat(9_000));
+    assert_eq!(std::mem::take(&mut caller.aborted), [exchange]);
+}
+
 #[test]
 fn body_size_is_limited() {
     let mut config = full_client_with(VersionSet::ALL);
