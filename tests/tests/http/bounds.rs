@@ -71,6 +71,24 @@ fn total_body_size_is_limited() {
     }
 }
 
+/// The type of an event is kept as text, in which each wrong byte takes three.
+#[test]
+fn replaced_bytes_of_event_types_are_counted() {
+    let mut options = options();
+    options.limits.body_bytes = 20_000;
+    let mut caller = HttpClient::in_session_with(ProtocolVersion::V2025_11_25, options).0;
+    let calls: Vec<_> = (0..8).map(|_| list(&mut caller)).collect();
+    for (_, exchange, _) in &calls {
+        caller.head(*exchange, stream_response());
+    }
+    for (_, exchange, _) in &calls {
+        caller.body(*exchange, [b"event: ".as_slice(), &[0xff; 1000], b"\n"].concat());
+        let bytes = caller.core.usage().bytes;
+        assert!(bytes <= 20_000 + 2_000, "{bytes}");
+    }
+    assert!(!caller.aborted.is_empty());
+}
+
 /// What the stream of the server holds leaves less room for responses, which do not limit it in turn.
 #[test]
 fn server_stream_takes_room_of_responses() {

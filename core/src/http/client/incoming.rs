@@ -146,24 +146,26 @@ impl Client {
         }
     }
 
-    /// Returns whether `more` bytes of a response may be kept, besides all other responses and the refusals that are
-    /// kept. Streams that belong to no call always have room: there are at most two, and each has its own limit.
+    /// Reserves `more` bytes for a response, besides all other responses and the refusals that are kept. Returns
+    /// whether there was room for them. Exchanges that belong to no call always have room: each has its own limit.
     fn has_room_for(&mut self, id: ExchangeId, more: usize) -> bool {
-        let is_of_call = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some());
-        self.may_keep(more) || !is_of_call
+        if self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some()) {
+            return self.reserve(more);
+        }
+        self.uncounted_room = self.uncounted_room.saturating_sub(more);
+        true
     }
 
-    /// Returns whether `more` bytes of responses may be kept, besides those that are kept.
-    pub(super) fn may_keep(&mut self, more: usize) -> bool {
-        if let Some(room) = self.room.checked_sub(more) {
-            self.room = room;
+    /// Reserves `more` bytes for responses, besides those that are kept. Returns whether there was room for them.
+    pub(super) fn reserve(&mut self, more: usize) -> bool {
+        if let Some(room) = self.uncounted_room.checked_sub(more) {
+            self.uncounted_room = room;
             return true;
         }
-        // What was removed since the last count is found here. The cost of counting is shared by the bytes that have
-        // arrived since.
+        // This finds what was removed since the last count. Few chunks cause a count, unless little room is left.
         let bytes = self.usage().bytes.saturating_add(more);
         let most = self.options.limits.body_bytes;
-        self.room = most.saturating_sub(bytes);
+        self.uncounted_room = most.saturating_sub(bytes);
         bytes <= most
     }
 
@@ -173,6 +175,7 @@ impl Client {
             return;
         };
         let mut news = false;
+        let (reserved, room) = (decoder.buffered() + chunk.len(), self.uncounted_room);
         // The rest is dropped as soon as the exchange is removed or gets another state.
         while let Some(event) = decoder.next_event(&mut chunk) {
             news = true;
@@ -186,6 +189,9 @@ impl Client {
                 return;
             }
         }
+        // A count in between has missed this decoder. Replacement characters are longer than what they replace.
+        let grown = decoder.buffered().saturating_sub(reserved);
+        self.uncounted_room = if self.uncounted_room == room { room.saturating_sub(grown) } else { 0 };
         let Some(exchange) = self.exchanges.get_mut(&id) else { return };
         if let Some(position) = exchange.purpose.position() {
             // It has the id that the decoder had before this chunk.

@@ -66,8 +66,8 @@ pub struct Client {
     pub(super) authenticating: usize,
     /// Whether messages wait for such an exchange. The deadlines of their requests are paused.
     pub(super) is_blocked: bool,
-    /// How many bytes of responses may arrive before those that are kept are counted again.
-    pub(super) room: usize,
+    /// How many bytes of responses may be kept before all that are kept are counted again.
+    pub(super) uncounted_room: usize,
     random: u64,
     frame: Vec<u8>,
     /// Whether the application may have used the connection since the last [`pump`](Self::pump).
@@ -171,7 +171,7 @@ impl Client {
             refreshes: Refreshes::default(),
             authenticating: 0,
             is_blocked: false,
-            room: 0,
+            uncounted_room: 0,
             frame: Vec::new(),
             touched: true,
         }

@@ -97,11 +97,11 @@ impl Client {
             .map(|request| (request.call, request.id));
         let is_mismatch = matches!(Message::error_code(answer), Some((ErrorCode::HEADER_MISMATCH, _)));
         let (Some((call, wire)), true, false) = (call, is_mismatch, post.again) else { return false };
+        let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         // The bytes of kept responses are limited. Without room, the refusal is final.
-        if !self.may_keep(answer.len()) {
+        if !self.reserve(answer.len()) {
             return false;
         }
-        let Some(tool) = tool(&post.body, self.conn.settings().limits.json_depth) else { return false };
         let Some(request) = self.conn.request_tools(self.clock, None, PAGE_TIMEOUT) else { return false };
         self.refreshes.push(Refresh { call, wire, tool, answer: answer.to_vec(), request, cursor: 0, pages: 1 });
         true
@@ -119,7 +119,7 @@ impl Client {
         if let Some(next) = next.filter(|_| refresh.pages < PAGES && !names(&result, depth, &refresh.tool)) {
             // The server chooses the length of a cursor, which is a part of the next request. Without room for it, the
             // refusal is final.
-            let has_room = self.may_keep(refresh.answer.len().saturating_add(next.len()));
+            let has_room = self.reserve(refresh.answer.len().saturating_add(next.len()));
             let request = if has_room { self.conn.request_tools(self.clock, Some(next), PAGE_TIMEOUT) } else { None };
             let Some(request) = request else { return self.stands(&refresh) };
             (refresh.request, refresh.cursor, refresh.pages) = (request, next.len(), refresh.pages + 1);

@@ -148,16 +148,15 @@ pub(super) async fn exchange<N: ConnectRuntime>(
     };
     prepare(&mut request, &connection, route.forward_proxy(&connection.origin));
     let answer = loop {
-        let mut error = match connection.sender.try_send_request(request).await {
+        match connection.sender.try_send_request(request).await {
             Ok(answer) => break answer,
-            Err(error) => error,
-        };
-        // The server closed the idle connection before the request was written, so it is sent on another one.
-        let Some(unsent) = error.take_message().filter(|_| is_used) else {
-            return Err(error_chain(&error.into_error()));
-        };
-        request = unsent;
-        let origin = connection.origin;
+            Err(mut error) => match error.take_message() {
+                // The server closed the idle connection before the request was written, so it is sent on another one.
+                Some(unsent) if is_used => request = unsent,
+                _ => return Err(error_chain(&error.into_error())),
+            },
+        }
+        let origin = connection.into_origin();
         (connection, is_used) = match pool.take(|other| *other == origin) {
             Some(connection) => (connection, true),
             None => (open(origin).await?, false),
@@ -193,13 +192,13 @@ fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_p
 
 impl Origin {
     fn of(uri: &Uri) -> Self {
-        let (is_secure, host, port) = parts(uri);
+        let (is_secure, host, port) = origin_parts(uri);
         Self { is_secure, host: host.to_ascii_lowercase(), port }
     }
 
     /// Returns whether this is the origin of a URI.
     fn is_of(&self, uri: &Uri) -> bool {
-        let (is_secure, host, port) = parts(uri);
+        let (is_secure, host, port) = origin_parts(uri);
         self.is_secure == is_secure && self.port == port && self.host.eq_ignore_ascii_case(host)
     }
 
@@ -214,7 +213,7 @@ impl Origin {
 }
 
 /// Returns whether the scheme is `https`, the host and the port.
-fn parts(uri: &Uri) -> (bool, &str, u16) {
+fn origin_parts(uri: &Uri) -> (bool, &str, u16) {
     let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
     (is_secure, uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }))
 }

@@ -74,7 +74,7 @@ struct UsageGuard(Arc<Mutex<Usage>>);
 pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 
 impl Pool {
-    /// Takes an idle connection to such an origin that can be used at once.
+    /// Takes an idle connection whose origin satisfies `is_origin`, and that can be used at once.
     pub(super) fn take(&self, is_origin: impl Fn(&Origin) -> bool) -> Option<PooledConnection> {
         let mut connections = lock(&self.0);
         let is_usable = |connection: &PooledConnection| is_origin(&connection.origin) && connection.is_available();
@@ -103,7 +103,9 @@ impl Pool {
         }
         let mut connections = lock(&self.0);
         connections.push(connection);
-        if connections.len() > MAX_IDLE {
+        // The least recently used one is the first that times out.
+        let is_closed = connections.first().is_some_and(|oldest| oldest.sender.is_closed());
+        if is_closed || connections.len() > MAX_IDLE {
             connections.retain(|connection| !connection.sender.is_closed());
         }
         let oldest = (connections.len() > MAX_IDLE).then(|| connections.remove(0));
@@ -126,6 +128,11 @@ impl PooledConnection {
         let driven = drive(connection, usage.0.clone(), pending_write.clone(), runtime.timer());
         N::detach(runtime.spawn(driven));
         Ok(Self { origin, host, sender, usage, pending_write, recheck: Recheck::default() })
+    }
+
+    /// Drops the connection, and returns its origin.
+    pub(super) fn into_origin(self) -> Origin {
+        self.origin
     }
 
     /// Sets the flag with which its stream checks the socket before a request.

@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use http::{Request, StatusCode, response::Parts};
+use http::{HeaderValue, Request, StatusCode, Uri, header, response::Parts};
 use hyper::rt::{Read, ReadBufCursor, Write};
 use mcp_proto::http::{Policy, server::EndpointOptions};
 use mcp_service::Service;
@@ -229,10 +229,20 @@ fn send_to(uri: &str, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
 fn send_body(uri: &str, body: &[u8], pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
     let mut request = Request::new(Body::shared(Arc::from(body)));
     *request.uri_mut() = uri.parse().expect("an address");
+    send_request(request, pool)
+}
+
+fn send_request(request: Request<Body>, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
     let mut statuses = Statuses::default();
     let sent = run(exchange::<ByHand>(&ConnectPath::default(), pool, request, &mut statuses));
     assert_eq!(statuses.0.len(), usize::from(sent.is_ok()));
     (sent.map(|()| statuses.0[0]), NET.with_borrow(|net| net.servers.len()))
+}
+
+/// Returns what the server of this connection has received.
+fn received(connection: usize) -> String {
+    let server = NET.with_borrow(|net| net.servers[connection].clone());
+    String::from_utf8_lossy(&lock(&server).received).into_owned()
 }
 
 #[test]
@@ -272,6 +282,16 @@ fn an_unsent_request_is_sent_on_another_connection() {
     let before = lock(&first).received.len();
     assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
     assert_eq!(lock(&first).received.len(), before, "the first connection did not get it");
+    assert_eq!(received(1), "GET /mcp HTTP/1.1\r\nhost: 127.0.0.1:9\r\n\r\n");
+}
+
+#[test]
+fn request_keeps_its_own_host() {
+    let mut request = Request::new(Body::shared(Arc::from([])));
+    *request.uri_mut() = Uri::from_static("http://127.0.0.1:9/mcp");
+    request.headers_mut().insert(header::HOST, HeaderValue::from_static("other"));
+    assert_eq!(send_request(request, &Arc::default()), (Ok(StatusCode::OK), 1));
+    assert_eq!(received(0), "GET /mcp HTTP/1.1\r\nhost: other\r\n\r\n");
 }
 
 #[test]
