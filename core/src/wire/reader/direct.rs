@@ -37,41 +37,33 @@ pub(crate) fn read_all<'de, T>(
 
 /// Reads a type of this crate from any deserializer.
 pub(crate) fn read_from<'de, T, D: Deserializer<'de>>(deserializer: D, read: Read<T>) -> Result<T, D::Error> {
-    let mut value = None;
-    let mut read_text = |text: Cow<'_, str>| {
-        value = Some(match text {
-            Cow::Borrowed(text) => read_all(text, read)?,
-            // A place in a text that was made up for this would mean nothing.
-            Cow::Owned(text) => read(&mut Reader::new(&text))?,
-        });
-        Ok(())
-    };
-    deserializer.deserialize_newtype_struct(TEXT, Text(&mut read_text))?;
-    value.ok_or_else(|| D::Error::custom("the deserializer has no value"))
-}
+    struct Text<T>(Read<T>);
 
-/// A visitor that passes the text of a value to a function. It has no type parameter, so that it is compiled once for
-/// each deserializer and not once for each type. The function is called within the visitor because some deserializers
-/// add the place to errors that it returns.
-struct Text<'a>(&'a mut dyn FnMut(Cow<'_, str>) -> Result<(), Error>);
+    impl<'de, T> Visitor<'de> for Text<T> {
+        type Value = T;
 
-impl<'de> Visitor<'de> for Text<'_> {
-    type Value = ();
+        fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+            f.write_str("any valid JSON value")
+        }
 
-    fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        f.write_str("any valid JSON value")
+        fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<T, D::Error> {
+            match RawText::deserialize(deserializer)?.0 {
+                Cow::Borrowed(text) => read_all(text, self.0).map_err(D::Error::custom),
+                // A place in a text that was made up for this would mean nothing.
+                Cow::Owned(text) => (self.0)(&mut Reader::new(&text)).map_err(D::Error::custom),
+            }
+        }
+
+        /// Reads a word that is not JSON text.
+        fn visit_str<E: de::Error>(self, word: &str) -> Result<T, E> {
+            let mut text = Vec::new();
+            escape::string(&mut text, word);
+            let text = String::from_utf8(text).map_err(E::custom)?;
+            (self.0)(&mut Reader::new(&text)).map_err(E::custom)
+        }
     }
 
-    fn visit_newtype_struct<D: Deserializer<'de>>(self, deserializer: D) -> Result<(), D::Error> {
-        self.0(RawText::deserialize(deserializer)?.0).map_err(D::Error::custom)
-    }
-
-    /// Reads a word that is not JSON text.
-    fn visit_str<E: de::Error>(self, word: &str) -> Result<(), E> {
-        let mut text = Vec::new();
-        escape::string(&mut text, word);
-        self.0(String::from_utf8(text).map_err(E::custom)?.into()).map_err(E::custom)
-    }
+    deserializer.deserialize_newtype_struct(TEXT, Text(read))
 }
 
 impl<'de> Reader<'de> {
