@@ -69,7 +69,7 @@ impl Engine {
         }
     }
 
-    /// Sends a ping, of this side or of the application.
+    /// Sends a ping with this priority.
     pub(crate) fn send_ping(
         &mut self,
         now: Timestamp,
