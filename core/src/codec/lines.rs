@@ -140,7 +140,9 @@ impl LineDecoder {
 
     /// Moves the incomplete line to the beginning of the buffer.
     fn compact(&mut self) {
-        if self.start > 0 {
+        if self.start == self.filled {
+            (self.start, self.searched, self.filled) = (0, 0, 0);
+        } else if self.start > 0 {
             self.buffer.copy_within(self.start..self.filled, 0);
             self.filled -= self.start;
             self.searched -= self.start;
@@ -167,29 +169,36 @@ impl LineDecoder {
     }
 
     /// Returns the next frame, or `None` if it needs more bytes.
+    #[inline]
     pub fn next_frame(&mut self) -> Option<Frame<'_>> {
-        let (from, to, end) = self.next_range()?;
+        if self.searched == self.filled && !self.ended { None } else { self.search() }
+    }
+
+    fn search(&mut self) -> Option<Frame<'_>> {
+        let found = self.line_feed();
+        // Most lines are whole, not blank and not too long, and end without a carriage return.
+        if let Some(to) = found
+            && !self.discarding
+            && !self.at_start_of_stream
+            && let Some([b'!'..=u8::MAX, .., b'!'..=u8::MAX]) = self.buffer.get(self.start..to)
+            && to - self.start <= self.limit
+        {
+            let from = core::mem::replace(&mut self.start, to + 1);
+            self.searched = self.start;
+            return Some(Frame { bytes: &self.buffer[from..to], end: FrameEnd::Complete });
+        }
+        let (from, to, end) = self.next_range(found)?;
         Some(Frame { bytes: &self.buffer[from..to], end })
     }
 
-    fn next_range(&mut self) -> Option<(usize, usize, FrameEnd)> {
-        if self.searched == self.filled && !self.ended {
-            return None;
-        }
+    /// Returns the position of the line feed that ends the line.
+    fn line_feed(&self) -> Option<usize> {
+        memchr(b'\n', &self.buffer[self.searched..self.filled]).map(|offset| self.searched + offset)
+    }
+
+    /// Returns the range of the next line, for lines of every kind. The line feed of the first one is at `found`.
+    fn next_range(&mut self, mut found: Option<usize>) -> Option<(usize, usize, FrameEnd)> {
         loop {
-            let rest = &self.buffer[self.searched..self.filled];
-            let found = memchr(b'\n', rest).map(|offset| self.searched + offset);
-            // Most lines are whole, not blank and not too long, and end without a carriage return.
-            if let Some(to) = found
-                && !self.discarding
-                && !self.at_start_of_stream
-                && let Some([b'!'..=u8::MAX, .., b'!'..=u8::MAX]) = self.buffer.get(self.start..to)
-                && to - self.start <= self.limit
-            {
-                let from = self.start;
-                (self.start, self.searched) = (to + 1, to + 1);
-                return Some((from, to, FrameEnd::Complete));
-            }
             if !self.skip_byte_order_mark(found.is_some()) {
                 return None;
             }
@@ -215,10 +224,9 @@ impl LineDecoder {
                 self.start = to;
             }
             if discarding {
-                if found.is_some() {
-                    continue;
-                }
-                return None;
+                found?;
+                found = self.line_feed();
+                continue;
             }
             if oversized {
                 return Some((from, from + self.limit, FrameEnd::Oversized));
@@ -228,6 +236,7 @@ impl LineDecoder {
                 return Some((from, trimmed, end));
             }
             found?;
+            found = self.line_feed();
         }
     }
 

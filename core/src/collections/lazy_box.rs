@@ -19,6 +19,11 @@ pub(crate) trait StaticDefault: 'static {
 
 impl<T> LazyBox<T> {
     /// Returns the value, if it was allocated.
+    pub(crate) fn allocated(&self) -> Option<&T> {
+        self.0.as_deref()
+    }
+
+    /// Returns the value to change it, if it was allocated.
     pub(crate) fn allocated_mut(&mut self) -> Option<&mut T> {
         self.0.as_deref_mut()
     }

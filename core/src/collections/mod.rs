@@ -3,13 +3,13 @@
 mod lazy_box;
 #[cfg(feature = "http")]
 mod seq_map;
-mod sequential_hasher;
 mod slab;
 mod slot_index;
+mod window_map;
 
 pub(crate) use lazy_box::{LazyBox, StaticDefault};
 #[cfg(feature = "http")]
 pub(crate) use seq_map::SeqMap;
-pub(crate) use sequential_hasher::SequentialHasher;
 pub(crate) use slab::DebugSlab;
 pub(crate) use slot_index::SlotIndex;
+pub(crate) use window_map::WindowMap;

@@ -141,6 +141,7 @@ impl Queue {
         self.live_bytes() + self.live as usize * size_of::<Queued>()
     }
 
+    #[inline(never)]
     fn pop(&mut self, out: &mut Vec<u8>) -> Option<FrameOwner> {
         while let Some(frame) = self.frames.pop_front() {
             let range = self.head..frame.end;
@@ -365,11 +366,16 @@ impl Outbox {
 
     /// Moves the next frame of a lane to the end of `out`, which gets another buffer if it was empty and the frame is
     /// large.
+    #[inline]
     pub(crate) fn pop(&mut self, priority: Priority, out: &mut Vec<u8>) -> Option<FrameOwner> {
-        let owner = match priority {
-            Priority::Control => self.control.pop(out)?,
-            Priority::Request => self.requests.allocated_mut()?.pop(out)?,
+        let queue = match priority {
+            Priority::Control => &mut self.control,
+            Priority::Request => self.requests.allocated_mut()?,
         };
+        if queue.frames.is_empty() {
+            return None;
+        }
+        let owner = queue.pop(out)?;
         self.answered -= usize::from(matches!(owner, FrameOwner::Answered(_)));
         Some(owner)
     }

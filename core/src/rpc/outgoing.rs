@@ -6,10 +6,8 @@ use alloc::{
 };
 use core::time::Duration;
 
-use hashbrown::HashMap;
-
 use super::{Deadlines, StartTime, Timestamp, pausable_clock::PausableClock};
-use crate::collections::SequentialHasher;
+use crate::collections::WindowMap;
 
 /// The key of a request of this side. It is never reused within a connection.
 ///
@@ -141,7 +139,7 @@ impl OutboxTimers {
 /// The table of the requests of this side. The key is the id on the wire, which only grows.
 #[derive(Clone, Debug)]
 pub(crate) struct Outgoing<T> {
-    calls: HashMap<u64, Call<T>, SequentialHasher>,
+    calls: WindowMap<Call<T>>,
     /// Calls that were sent again, by their latest id on the wire.
     aliases: BTreeMap<u64, u64>,
     running: Timers,
@@ -193,7 +191,7 @@ impl OwnIds {
 impl<T> Outgoing<T> {
     pub(crate) const fn new(first_id: u64) -> Self {
         Self {
-            calls: HashMap::with_hasher(SequentialHasher),
+            calls: WindowMap::new(),
             aliases: BTreeMap::new(),
             running: Timers::new(),
             outbox: None,
@@ -275,18 +273,18 @@ impl<T> Outgoing<T> {
     /// Returns the call that was last sent under this id, and its entry.
     pub(crate) fn find(&self, wire: u64) -> Option<(CallId, &Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
-        self.calls.get(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
+        self.calls.get(id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
 
     /// Returns the call that was last sent under this id, and its entry, mutably.
     fn find_mut(&mut self, wire: u64) -> Option<(CallId, &mut Call<T>)> {
         let id = self.aliases.get(&wire).copied().unwrap_or(wire);
-        self.calls.get_mut(&id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
+        self.calls.get_mut(id).filter(|call| call.wire == wire).map(|call| (CallId(id), call))
     }
 
     /// Returns the id under which a call was last sent.
     pub(crate) fn wire(&self, id: CallId) -> CallId {
-        self.calls.get(&id.0).map_or(id, |call| CallId(call.wire))
+        self.calls.get(id.0).map_or(id, |call| CallId(call.wire))
     }
 
     /// Records that the frame of the call under this id has left the outbox. Its deadlines stay paused if they are.
@@ -373,7 +371,7 @@ impl<T> Outgoing<T> {
 
     /// Sets the deadlines of a call by another clock, with the time that is left.
     fn set_clock(&mut self, now: Timestamp, id: CallId, clock: CallClock) {
-        let Some(call) = self.calls.get(&id.0).filter(|call| call.clock != clock) else { return };
+        let Some(call) = self.calls.get(id.0).filter(|call| call.clock != clock) else { return };
         let (from, to) = (self.time(call.clock, now), self.time(clock, now));
         self.change(id, |call| {
             let moved = |at: Timestamp| to + at.saturating_since(from);
@@ -386,7 +384,7 @@ impl<T> Outgoing<T> {
     fn change(&mut self, id: CallId, change: impl FnOnce(&mut Call<T>)) {
         #[cfg(test)]
         super::outbox::steps::count();
-        let Some(call) = self.calls.get_mut(&id.0) else { return };
+        let Some(call) = self.calls.get_mut(id.0) else { return };
         let before = (call.clock, call.due());
         change(call);
         let after = (call.clock, call.due());
@@ -421,7 +419,7 @@ impl<T> Outgoing<T> {
     /// Records that the call is sent again, under [`next_id`](Self::next_id).
     pub(crate) fn reissue(&mut self, now: Timestamp, id: CallId) {
         let wire = self.next_id;
-        let Some(call) = self.calls.get(&id.0) else { return };
+        let Some(call) = self.calls.get(id.0) else { return };
         self.next_id += 1;
         self.own.note(wire);
         self.aliases.remove(&call.wire);
@@ -436,16 +434,16 @@ impl<T> Outgoing<T> {
     }
 
     pub(crate) fn get(&self, id: CallId) -> Option<&Call<T>> {
-        self.calls.get(&id.0)
+        self.calls.get(id.0)
     }
 
     pub(crate) fn get_mut(&mut self, id: CallId) -> Option<&mut Call<T>> {
-        self.calls.get_mut(&id.0)
+        self.calls.get_mut(id.0)
     }
 
     /// Restarts the idle deadline of a call, if it has one now.
     pub(crate) fn touch(&mut self, now: Timestamp, id: CallId) {
-        let Some(call) = self.calls.get(&id.0) else { return };
+        let Some(call) = self.calls.get(id.0) else { return };
         let begin = self.time(call.clock, now);
         self.change(id, |call| {
             if let (Some(idle), Some(at)) = (call.idle, call.idle_at) {
@@ -457,12 +455,12 @@ impl<T> Outgoing<T> {
     /// Restarts the idle deadline as [`touch`](Self::touch) does; returns whether it is then in the future.
     pub(crate) fn excuse(&mut self, now: Timestamp, id: CallId) -> bool {
         self.touch(now, id);
-        self.calls.get(&id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > self.time(call.clock, now)))
+        self.calls.get(id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > self.time(call.clock, now)))
     }
 
     /// Removes a call and returns its entry. No other function removes one.
     pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
-        let call = self.calls.remove(&id.0)?;
+        let call = self.calls.remove(id.0)?;
         self.aliases.remove(&call.wire);
         if call.due().is_some()
             && let Some(timers) = self.timers(call.clock)
@@ -476,7 +474,7 @@ impl<T> Outgoing<T> {
 
     fn settle(&mut self) {
         let calls = &self.calls;
-        let due = |clock| move |id| calls.get(&id).and_then(|call: &Call<T>| call.due_by(clock));
+        let due = |clock| move |id| calls.get(id).and_then(|call: &Call<T>| call.due_by(clock));
         self.running.settle(due(CallClock::Running));
         if let Some(outbox) = &mut self.outbox {
             outbox.timers.settle(due(CallClock::Outbox));
@@ -496,7 +494,7 @@ impl<T> Outgoing<T> {
 
     /// Returns when the call ends without a response. `None` while its deadlines are paused.
     pub(crate) fn deadline(&self, id: CallId) -> Option<Timestamp> {
-        let call = self.calls.get(&id.0)?;
+        let call = self.calls.get(id.0)?;
         match (call.clock, &self.outbox) {
             (CallClock::Outbox, Some(outbox)) => outbox.clock.when(call.due()?),
             _ => call.due_by(CallClock::Running),
@@ -506,16 +504,14 @@ impl<T> Outgoing<T> {
     /// Returns a call whose deadline has passed, and whether that is its total deadline.
     pub(crate) fn expired(&self, now: Timestamp) -> Option<(CallId, bool)> {
         let (at, id) = self.next()?;
-        let call = self.calls.get(&id)?;
+        let call = self.calls.get(id)?;
         let total = call.total_at.is_some() && call.total_at == call.due();
         (at <= now).then_some((CallId(id), total))
     }
 
     /// Returns every call in flight, oldest first.
     pub(crate) fn ids(&self) -> alloc::vec::Vec<CallId> {
-        let mut ids: alloc::vec::Vec<_> = self.calls.keys().copied().map(CallId).collect();
-        ids.sort_unstable();
-        ids
+        self.calls.iter().map(|(id, _)| CallId(id)).collect()
     }
 }
 

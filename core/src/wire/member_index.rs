@@ -43,6 +43,13 @@ struct Span {
     value: [u16; 2],
 }
 
+impl Span {
+    /// Returns whether the name in this text is `name`.
+    fn is_named(&self, text: &str, name: &str) -> bool {
+        text.as_bytes().get(range(self.name)) == Some(name.as_bytes())
+    }
+}
+
 impl Index {
     /// An index without positions.
     pub(super) const NOTHING: Self =
@@ -84,13 +91,18 @@ impl Index {
     /// Returns whether the object with this text, which has the members of `run`, is known to have no others, besides
     /// one with this name.
     pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {
-        self.len == run.len || self.len == run.len + 1 && self.find(text, other).is_some()
+        self.len == run.len || self.len == run.len + 1 && self.find_first(text, other).is_some()
+    }
+
+    /// Returns the value of the first member with this name.
+    pub(super) fn find_first<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
+        let span = self.spans.iter().take(usize::from(self.len)).find(|span| span.is_named(text, name))?;
+        part(text, span.value)
     }
 
     /// Returns the value of the last member with this name.
     pub(super) fn find<'a>(&self, text: &'a str, name: &str) -> Option<&'a str> {
-        let is_named = |span: &&Span| text.as_bytes().get(range(span.name)) == Some(name.as_bytes());
-        let span = self.spans.iter().take(usize::from(self.len)).rfind(is_named)?;
+        let span = self.spans.iter().take(usize::from(self.len)).rfind(|span| span.is_named(text, name))?;
         part(text, span.value)
     }
 }

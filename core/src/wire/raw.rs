@@ -11,7 +11,7 @@ use super::{
     name_search::may_have,
     reader::{raw, read},
     scan::{MAX_DEPTH, Scanner},
-    sole::is_ambiguous,
+    sole::{decides, is_ambiguous},
     text::string,
 };
 use crate::wire::member_index::{Index, Validated};
@@ -129,6 +129,16 @@ impl<'a> RawJson<'a> {
             !is_sole || value.is_none()
         });
         value
+    }
+
+    /// Returns the value of a member whose name [decides](super::sole), as [`member`](Self::member) does. If the names
+    /// were checked, the search ends at the first member with this name.
+    pub(crate) fn deciding_member(&self, name: &str) -> Option<RawJson<'_>> {
+        debug_assert!(decides(name.as_bytes()), "{name}");
+        if self.index.is_known() && self.index.is_examined(Validated::Names) {
+            return self.index.find_first(&self.text, name).map(RawJson::trusted);
+        }
+        self.member(name)
     }
 
     /// Returns the text of the value of the member `name`, if the object is known to have no others.

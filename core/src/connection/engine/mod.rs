@@ -163,7 +163,9 @@ impl Engine {
     }
 
     pub(crate) fn poll_transmit(&mut self, out: &mut Vec<u8>) -> Option<Transmit> {
-        self.flush_changes();
+        if !self.list_changes.is_empty() {
+            self.flush_changes();
+        }
         let start = out.len();
         let (route, stream) = self.pop_frame(out)?;
         self.progressed();

@@ -13,7 +13,7 @@ use crate::{
 };
 
 /// The latest round of input requests of a call.
-#[derive(Clone, Debug, Default)]
+#[derive(Clone, Debug)]
 pub(crate) struct InputRound {
     /// The number of `input_required` results.
     pub(crate) count: u32,
@@ -47,6 +47,10 @@ impl InputResponseState {
 }
 
 impl InputRound {
+    pub(crate) const fn new() -> Self {
+        Self { count: 0, deferrals: 0, state: None, answers: Vec::new() }
+    }
+
     pub(crate) fn weight(&self) -> usize {
         let answer = |(name, answer): &(String, InputResponseState)| {
             size_of::<(String, InputResponseState)>() + name.len() + answer.text().len()
@@ -157,7 +161,7 @@ mod tests {
     fn weight_counts_names_responses_and_state() {
         let ready = ("\"name\"".into(), InputResponseState::Ready(b"{\"a\":1}".to_vec()));
         let unsent = ("\"\"".into(), InputResponseState::Unsent);
-        let round = InputRound { state: Some("\"s\"".into()), answers: vec![ready, unsent], ..InputRound::default() };
+        let round = InputRound { state: Some("\"s\"".into()), answers: vec![ready, unsent], ..InputRound::new() };
         assert_eq!(round.weight(), 3 + 6 + 7 + 2 + 2 * size_of::<(String, InputResponseState)>());
     }
 }

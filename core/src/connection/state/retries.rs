@@ -7,11 +7,9 @@ use alloc::{
     vec::Vec,
 };
 
-use hashbrown::HashMap;
-
 use crate::{
     cache::{CacheKey, Generation},
-    collections::{SequentialHasher, StaticDefault},
+    collections::{LazyBox, StaticDefault, WindowMap},
     connection::state::{
         client_subscription::ClientSubscription, input_round::InputRound, outgoing_meta::MetaOptions,
         task_poller::TaskPoller,
@@ -38,6 +36,13 @@ pub(crate) struct RetainedCall {
     /// The params as the application wrote them.
     pub(crate) params: Vec<u8>,
     pub(crate) extra: MetaOptions,
+    /// The state that few requests have.
+    pub(crate) state: LazyBox<RetainedState>,
+}
+
+/// The state of a request that is more than one request with one result.
+#[derive(Clone, Debug)]
+pub(crate) struct RetainedState {
     /// The input requests of its latest result, if any.
     pub(crate) round: InputRound,
     /// The task that the request has become.
@@ -54,34 +59,64 @@ pub(crate) struct RetainedCall {
 
 impl RetainedCall {
     fn weight(&self) -> usize {
-        self.params.len()
-            + self.round.weight()
+        self.params.len() + self.state.allocated().map_or(0, RetainedState::weight)
+    }
+
+    /// Returns whether a complete result ends the request, and nothing else is to be done with it.
+    pub(crate) fn is_plain(&self) -> bool {
+        self.state.allocated().is_none_or(RetainedState::is_plain)
+    }
+
+    /// Returns the input requests without a response of the application.
+    pub(crate) fn open_input_requests(&self) -> Vec<ReplyKey> {
+        let poller = self.state.poller.iter().flat_map(|poller| poller.open_input_requests());
+        self.state.round.open_input_requests().chain(poller).collect()
+    }
+
+    /// Returns whether an input request waits for a response.
+    pub(crate) fn has_open_input(&self) -> bool {
+        self.state.round.is_open() || self.state.poller.as_ref().is_some_and(|poller| poller.has_open_input())
+    }
+}
+
+impl RetainedState {
+    const fn new() -> Self {
+        Self {
+            round: InputRound::new(),
+            poller: None,
+            cacheable: None,
+            listening: None,
+            renegotiated: false,
+            due: None,
+        }
+    }
+
+    fn weight(&self) -> usize {
+        self.round.weight()
             + self.cacheable.as_ref().map_or(0, |(_, key)| key.len())
             + self.poller.as_ref().map_or(0, |poller| poller.weight())
             + self.listening.as_ref().map_or(0, |listening| listening.weight())
     }
 
-    /// Returns whether a complete result ends the request, and nothing else is to be done with it.
-    pub(crate) const fn is_plain(&self) -> bool {
+    const fn is_plain(&self) -> bool {
         self.poller.is_none() && self.cacheable.is_none() && self.listening.is_none()
     }
+}
 
-    /// Returns the input requests without a response of the application.
-    pub(crate) fn open_input_requests(&self) -> Vec<ReplyKey> {
-        let poller = self.poller.iter().flat_map(|poller| poller.open_input_requests());
-        self.round.open_input_requests().chain(poller).collect()
+impl Default for RetainedState {
+    fn default() -> Self {
+        Self::new()
     }
+}
 
-    /// Returns whether an input request waits for a response.
-    pub(crate) fn has_open_input(&self) -> bool {
-        self.round.is_open() || self.poller.as_ref().is_some_and(|poller| poller.has_open_input())
-    }
+impl StaticDefault for RetainedState {
+    const EMPTY: &'static Self = &Self::new();
 }
 
 /// The table of retained requests.
 #[derive(Clone, Debug)]
 pub(crate) struct Retries {
-    calls: HashMap<CallId, RetainedCall, SequentialHasher>,
+    calls: WindowMap<RetainedCall>,
     /// The call to send again once there is a session, and the error that it ends with if it cannot be sent there.
     deferred: Option<(CallId, ErrorObject)>,
     /// The calls to send again, by due time.
@@ -111,7 +146,7 @@ impl StaticDefault for Retries {
 impl Retries {
     const fn new() -> Self {
         Self {
-            calls: HashMap::with_hasher(SequentialHasher),
+            calls: WindowMap::new(),
             deferred: None,
             due: BTreeSet::new(),
             tasks: BTreeSet::new(),
@@ -136,30 +171,22 @@ impl Retries {
     }
 
     pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: MetaOptions) {
-        let retained = RetainedCall {
-            method,
-            params,
-            extra,
-            round: InputRound::default(),
-            poller: None,
-            cacheable: None,
-            listening: None,
-            renegotiated: false,
-            due: None,
-        };
-        self.bytes += retained.weight();
-        self.calls.insert(call, retained);
+        let retained = RetainedCall { method, params, extra, state: LazyBox::default() };
+        self.bytes += retained.params.len();
+        self.calls.insert(call.as_u64(), retained);
     }
 
     pub(crate) fn end(&mut self, call: CallId) {
-        let Some(retained) = self.calls.remove(&call) else { return };
+        let Some(retained) = self.calls.remove(call.as_u64()) else { return };
         self.bytes -= retained.weight();
-        if let Some(due) = retained.due {
-            self.due.remove(&(due, call));
-        }
         self.deferred.take_if(|(deferred, _)| *deferred == call);
-        if let Some(poller) = retained.poller {
-            self.tasks.remove(&(poller.task().to_string(), call));
+        if let Some(state) = retained.state.allocated() {
+            if let Some(due) = state.due {
+                self.due.remove(&(due, call));
+            }
+            if let Some(poller) = &state.poller {
+                self.tasks.remove(&(poller.task().to_string(), call));
+            }
         }
         self.recycle(retained.params);
     }
@@ -168,7 +195,7 @@ impl Retries {
     pub(crate) fn add_poller(&mut self, call: CallId, poller: Box<TaskPoller>) {
         self.tasks.insert((poller.task().to_string(), call));
         let params = self.change(call, |retained| {
-            retained.poller = Some(poller);
+            retained.state.poller = Some(poller);
             // Requests about a task do not request log messages.
             retained.extra.level = None;
             core::mem::take(&mut retained.params)
@@ -184,21 +211,21 @@ impl Retries {
 
     /// Returns whether the engine polls the task if the call becomes one.
     pub(crate) fn follows_tasks(&self, call: CallId) -> bool {
-        self.calls.get(&call).is_some_and(|retained| retained.extra.follow_task)
+        self.calls.get(call.as_u64()).is_some_and(|retained| retained.extra.follow_task)
     }
 
     #[cfg(feature = "http")]
     pub(crate) fn has(&self, call: CallId) -> bool {
-        self.calls.contains_key(&call)
+        self.calls.get(call.as_u64()).is_some()
     }
 
     pub(crate) fn get(&self, call: CallId) -> Option<&RetainedCall> {
-        self.calls.get(&call)
+        self.calls.get(call.as_u64())
     }
 
     /// Changes a retained request and updates the byte count. All changes that affect the weight go through here.
     pub(crate) fn change<R>(&mut self, call: CallId, f: impl FnOnce(&mut RetainedCall) -> R) -> Option<R> {
-        let retained = self.calls.get_mut(&call)?;
+        let retained = self.calls.get_mut(call.as_u64())?;
         self.bytes -= retained.weight();
         let result = f(retained);
         self.bytes += retained.weight();
@@ -208,7 +235,7 @@ impl Retries {
     /// Marks the results of requests in flight as not cacheable, since the principal of the client has changed.
     pub(crate) fn forbid_caching(&mut self) {
         for retained in self.calls.values_mut() {
-            if let Some((generation, _)) = &mut retained.cacheable {
+            if let Some((generation, _)) = retained.state.allocated_mut().and_then(|state| state.cacheable.as_mut()) {
                 *generation = Generation::STALE;
             }
         }
@@ -232,8 +259,8 @@ impl Retries {
 
     /// Schedules a call to be sent again at this time.
     pub(crate) fn schedule(&mut self, call: CallId, until: Timestamp) {
-        let Some(retained) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = retained.due.replace(until) {
+        let Some(retained) = self.calls.get_mut(call.as_u64()) else { return };
+        if let Some(due) = retained.state.due.replace(until) {
             self.due.remove(&(due, call));
         }
         self.due.insert((until, call));
@@ -250,8 +277,8 @@ impl Retries {
 
     /// Removes the due time of a call that is sent again now.
     pub(crate) fn unschedule(&mut self, call: CallId) {
-        let Some(retained) = self.calls.get_mut(&call) else { return };
-        if let Some(due) = retained.due.take() {
+        let Some(retained) = self.calls.get_mut(call.as_u64()) else { return };
+        if let Some(due) = retained.state.allocated_mut().and_then(|state| state.due.take()) {
             self.due.remove(&(due, call));
         }
     }
@@ -264,8 +291,8 @@ impl Retries {
     pub(crate) fn take_due(&mut self, now: Timestamp) -> Option<CallId> {
         let (_, call) = *self.due.first().filter(|(at, _)| *at <= now)?;
         self.due.pop_first();
-        if let Some(retained) = self.calls.get_mut(&call) {
-            retained.due = None;
+        if let Some(state) = self.calls.get_mut(call.as_u64()).and_then(|retained| retained.state.allocated_mut()) {
+            state.due = None;
         }
         Some(call)
     }

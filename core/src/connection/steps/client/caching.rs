@@ -46,7 +46,7 @@ impl Engine {
         if let Some(key) = key {
             self.stats.cache_misses += u64::from(!bypass_cache);
             let generation = self.cache.generation(&key);
-            self.retries.change(call, |retry| retry.cacheable = Some((generation, key)));
+            self.retries.change(call, |retry| retry.state.cacheable = Some((generation, key)));
         }
         Ok(call)
     }
@@ -85,9 +85,13 @@ impl Engine {
     pub(crate) fn keep_result(&mut self, call: CallId, result: &RawJson<'_>) {
         // The result of several input rounds is valid for this call only.
         let retries = self.retries.allocated_mut();
-        let cacheable = retries.filter(|retries| retries.get(call).is_some_and(|retry| retry.cacheable.is_some()));
+        let cacheable =
+            retries.filter(|retries| retries.get(call).is_some_and(|retry| retry.state.cacheable.is_some()));
         let cacheable = cacheable.and_then(|retries| {
-            retries.change(call, |retry| retry.cacheable.take().filter(|_| !retry.round.has_begun()))
+            retries.change(call, |retry| {
+                let state = retry.state.allocated_mut()?;
+                state.cacheable.take().filter(|_| !state.round.has_begun())
+            })
         });
         if let Some((generation, key)) = cacheable.flatten() {
             let now = self.clock;
@@ -98,7 +102,7 @@ impl Engine {
     /// Drops the cached pages of a list if the server refused a cursor: the list has changed since those pages were
     /// fetched.
     pub(crate) fn note_refusal(&mut self, call: CallId, error: &ErrorObject) {
-        let cacheable = self.retries.get(call).and_then(|retry| retry.cacheable.as_ref());
+        let cacheable = self.retries.get(call).and_then(|retry| retry.state.cacheable.as_ref());
         if let Some((_, key)) = cacheable.filter(|(_, key)| error.code == ErrorCode::INVALID_PARAMS && key.has_cursor())
         {
             let method = key.method();

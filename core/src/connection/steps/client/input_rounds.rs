@@ -87,7 +87,7 @@ impl Engine {
             return Err(());
         }
         let round = self.retries.change(call, |retry| {
-            let round = &mut retry.round;
+            let round = &mut retry.state.round;
             round.count += 1;
             round.deferrals = if input_requests.is_empty() { round.deferrals + 1 } else { 0 };
             round.state = state.map(|state| state.get().to_string());
@@ -127,7 +127,7 @@ impl Engine {
         }
         let all = keys.len() == count;
         self.retries.change(call, |retry| {
-            for ((_, answer), key) in retry.round.answers.iter_mut().zip(keys) {
+            for ((_, answer), key) in retry.state.round.answers.iter_mut().zip(keys) {
                 *answer = InputResponseState::Open(key);
             }
         });
@@ -140,9 +140,9 @@ impl Engine {
         InputRequestRef { call, index }: InputRequestRef,
     ) -> Option<InputRequestOrigin> {
         let retry = self.retries.get(call)?;
-        let name = match &retry.poller {
+        let name = match &retry.state.poller {
             Some(poller) => poller.input_requests.name(index),
-            None => &retry.round.answers.get(index)?.0,
+            None => &retry.state.round.answers.get(index)?.0,
         };
         Some(InputRequestOrigin {
             call,
@@ -172,7 +172,7 @@ impl Engine {
         let outcome = match answer {
             Ok(text) => {
                 let complete = self.retries.change(input_request.call, |retry| {
-                    let answers = &mut retry.round.answers;
+                    let answers = &mut retry.state.round.answers;
                     if let Some((_, answer)) = answers.get_mut(input_request.index) {
                         *answer = InputResponseState::Ready(text);
                     }

@@ -83,7 +83,7 @@ impl Engine {
             return false;
         }
         let Some(supported) = supported(error) else { return false };
-        let again = self.retries.change(call, |retry| core::mem::replace(&mut retry.renegotiated, true));
+        let again = self.retries.change(call, |retry| core::mem::replace(&mut retry.state.renegotiated, true));
         if again != Some(false) {
             return false;
         }
@@ -107,7 +107,7 @@ impl Engine {
         let Some(retry) = self.retries.get(call) else { return false };
         let exists = retry.method.known().is_none_or(|method| method.versions().contains(version));
         // Input responses and tasks of the modern era have no meaning in a session.
-        let has_begun = retry.round.has_begun() || retry.poller.is_some();
+        let has_begun = retry.state.round.has_begun() || retry.state.poller.is_some();
         exists && self.calls.len() == 1 && !has_begun
     }
 

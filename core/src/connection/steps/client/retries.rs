@@ -46,14 +46,14 @@ impl Engine {
         let mut params = self.retries.buffer();
         self.retries.unschedule(call);
         let Some((method, extra)) = self.retries.change(call, |retry| {
-            if let Some(poller) = &mut retry.poller {
+            if let Some(poller) = retry.state.allocated_mut().and_then(|state| state.poller.as_mut()) {
                 return (poller.write(&mut params).into(), retry.extra.clone());
             }
             params.extend_from_slice(&retry.params);
             if params.is_empty() {
                 params.extend_from_slice(b"{}");
             }
-            retry.round.add(&mut params);
+            retry.state.round.add(&mut params);
             (retry.method.clone(), retry.extra.clone())
         }) else {
             return;

@@ -31,7 +31,7 @@ impl Engine {
                     self.agreed(call, params);
                     return None;
                 }
-                let agreed = self.retries.get(call).and_then(|retry| retry.listening.as_ref()?.agreed.as_ref());
+                let agreed = self.retries.get(call).and_then(|retry| retry.state.listening.as_ref()?.agreed.as_ref());
                 agreed.is_none().then(|| self.violation(Violation::Unacknowledged(method)))
             }
             None if self.has_ended(&id) => {
@@ -45,7 +45,11 @@ impl Engine {
     /// Stores the filter that the server acknowledges, and removes the timeouts of the call, whose response arrives
     /// only when the subscription ends.
     fn agreed(&mut self, call: CallId, params: &RawJson<'_>) {
-        if self.retries.get(call).is_some_and(|retry| retry.listening.as_ref().is_some_and(|it| it.agreed.is_some())) {
+        if self
+            .retries
+            .get(call)
+            .is_some_and(|retry| retry.state.listening.as_ref().is_some_and(|it| it.agreed.is_some()))
+        {
             // Only the first acknowledgement counts.
             return;
         }
@@ -63,7 +67,7 @@ impl Engine {
         }
         self.calls.unlimit(call);
         self.retries.change(call, |retry| {
-            if let Some(listening) = &mut retry.listening {
+            if let Some(listening) = retry.state.allocated_mut().and_then(|state| state.listening.as_mut()) {
                 (listening.agreed, listening.since) = (Some(filter), Some(clock));
             }
         });
@@ -80,7 +84,7 @@ impl Engine {
         let (clock, longest, most) = (self.clock, self.settings().backoff.max, self.limits().resubscriptions);
         self.stop_listening(call);
         let count = self.retries.change(call, |retry| {
-            let listening = retry.listening.as_mut().filter(|listening| listening.again)?;
+            let listening = retry.state.allocated_mut()?.listening.as_mut().filter(|listening| listening.again)?;
             // A subscription that lasted was accepted by the server, so the count starts again.
             let lasted = listening.since.take().is_some_and(|since| clock.saturating_since(since) >= longest);
             listening.count = if lasted { 1 } else { listening.count + 1 };
@@ -98,11 +102,10 @@ impl Engine {
     /// Ends a subscription, if the call is one, and invalidates the cached results that it covered, because changes go
     /// unnoticed now.
     pub(crate) fn stop_listening(&mut self, call: CallId) {
-        if self.retries.get(call).is_none_or(|retry| retry.listening.is_none()) {
+        if self.retries.get(call).is_none_or(|retry| retry.state.listening.is_none()) {
             return;
         }
-        let agreed =
-            self.retries.change(call, |retry| retry.listening.as_mut().and_then(|listening| listening.agreed.take()));
+        let agreed = self.retries.change(call, |retry| retry.state.allocated_mut()?.listening.as_mut()?.agreed.take());
         if let Some(filter) = agreed.flatten() {
             self.retries.may_have_missed_changes = true;
             self.may_have_missed(&filter);

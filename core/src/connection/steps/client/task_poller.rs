@@ -43,11 +43,11 @@ impl Engine {
     }
 
     fn poller(&self, call: CallId) -> Option<&TaskPoller> {
-        self.retries.get(call)?.poller.as_deref()
+        self.retries.get(call)?.state.poller.as_deref()
     }
 
     fn change_poller<R>(&mut self, call: CallId, f: impl FnOnce(&mut TaskPoller) -> R) -> Option<R> {
-        self.retries.change(call, |retry| retry.poller.as_deref_mut().map(f)).flatten()
+        self.retries.change(call, |retry| retry.state.allocated_mut()?.poller.as_deref_mut().map(f)).flatten()
     }
 
     /// Starts to poll a task whose id the application provides.

@@ -124,7 +124,7 @@ impl Engine {
         let listening = method.known().filter(|method| *method == Method::Listen).map(|_| options.resubscribe);
         let call = self.start(now, Priority::Request, method, tag, options, params)?;
         if let Some(again) = listening {
-            self.retries.change(call, |retry| retry.listening = Some(Box::new(ClientSubscription::new(again))));
+            self.retries.change(call, |retry| retry.state.listening = Some(Box::new(ClientSubscription::new(again))));
         }
         Ok(call)
     }

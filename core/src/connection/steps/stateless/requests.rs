@@ -112,7 +112,7 @@ impl Engine {
             return None;
         }
         let method = method.in_era(Era::Modern);
-        let token = meta.and_then(|meta| meta.member(keys::PROGRESS_TOKEN));
+        let token = meta.and_then(|meta| meta.deciding_member(keys::PROGRESS_TOKEN));
         let known = meta
             .filter(|_| origin.repetition.is_found)
             .and_then(|meta| self.modern.repeated.client(meta, token.as_ref()));
