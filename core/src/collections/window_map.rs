@@ -57,11 +57,15 @@ impl<T> WindowMap<T> {
             self.old.insert(number, value);
             return;
         };
-        while self.window.len() <= place {
-            self.window.push_back(None);
-        }
-        if self.window[place].replace(value).is_none() {
-            self.filled += 1;
+        match self.window.get_mut(place) {
+            Some(entry) => self.filled += usize::from(entry.replace(value).is_none()),
+            None => {
+                while self.window.len() < place {
+                    self.window.push_back(None);
+                }
+                self.window.push_back(Some(value));
+                self.filled += 1;
+            }
         }
     }
 

@@ -17,10 +17,20 @@ use crate::{
             Arrival, ClientConfig, CloseReason, Event, Failure, Limits, Opening, Outcome, RequestOptions, ServerConfig,
         },
     },
-    protocol::{Era, Method, Phase},
+    protocol::{Era, Method, MethodName, Phase, ProtocolVersion},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
-    wire::{Message, Repetition, RequestId},
+    wire::{Message, RawJson, Repetition, RequestId},
 };
+
+/// A request of 2026-07-28 that leaves.
+pub(crate) struct OutgoingRequest<'a> {
+    /// The id on the wire.
+    pub(crate) id: u64,
+    pub(crate) version: ProtocolVersion,
+    pub(crate) method: &'a MethodName<'static>,
+    /// The params, without what the connection adds to `_meta`.
+    pub(crate) params: Option<RawJson<'a>>,
+}
 
 impl Connection<ServerRole> {
     /// Handles a parsed frame as [`handle_frame_from`](Self::handle_frame_from) does. Its length `bytes` was within the
@@ -150,6 +160,20 @@ impl Connection<ClientRole> {
             CallTag::User { method, .. } => Some((calls.wire(call).as_u64(), method)),
             CallTag::Handshake | CallTag::Probe { .. } | CallTag::Keepalive | CallTag::CancelTask => None,
         }
+    }
+
+    /// Returns what the frame of a request of the application of 2026-07-28 contains, without a look at the frame.
+    /// Returns `None` if it may contain more than the application has written, or may be a request about a task.
+    pub(crate) fn stateless_request(&self, call: CallId) -> Option<OutgoingRequest<'_>> {
+        let Engine { calls, retries, .. } = &self.engine;
+        let retained = retries.get(call).filter(|retained| retained.is_unchanged())?;
+        let params = core::str::from_utf8(&retained.params).ok()?;
+        Some(OutgoingRequest {
+            id: calls.wire(call).as_u64(),
+            version: retained.version,
+            method: &retained.method,
+            params: (!params.is_empty()).then(|| RawJson::trusted(params)),
+        })
     }
 
     /// Returns whether a frame waits that is sent before new requests.

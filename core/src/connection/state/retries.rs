@@ -14,7 +14,7 @@ use crate::{
         client_subscription::ClientSubscription, input_round::InputRound, outgoing_meta::MetaOptions,
         task_poller::TaskPoller,
     },
-    protocol::MethodName,
+    protocol::{MethodName, ProtocolVersion},
     rpc::{CallId, ReplyKey, Timestamp},
     wire::ErrorObject,
 };
@@ -33,6 +33,8 @@ const DISMISSED: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct RetainedCall {
     pub(crate) method: MethodName<'static>,
+    /// The revision in which it was last sent.
+    pub(crate) version: ProtocolVersion,
     /// The params as the application wrote them.
     pub(crate) params: Vec<u8>,
     pub(crate) extra: MetaOptions,
@@ -65,6 +67,12 @@ impl RetainedCall {
     /// Returns whether a complete result ends the request, and nothing else is to be done with it.
     pub(crate) fn is_plain(&self) -> bool {
         self.state.allocated().is_none_or(RetainedState::is_plain)
+    }
+
+    /// Returns whether the next request consists of what the application has written, and of its `_meta`.
+    #[cfg(feature = "http")]
+    pub(crate) fn is_unchanged(&self) -> bool {
+        self.state.allocated().is_none()
     }
 
     /// Returns the input requests without a response of the application.
@@ -170,8 +178,14 @@ impl Retries {
         }
     }
 
-    pub(crate) fn begin(&mut self, call: CallId, method: MethodName<'static>, params: Vec<u8>, extra: MetaOptions) {
-        let retained = RetainedCall { method, params, extra, state: LazyBox::default() };
+    pub(crate) fn begin(
+        &mut self,
+        call: CallId,
+        version: ProtocolVersion,
+        method: MethodName<'static>,
+        (params, extra): (Vec<u8>, MetaOptions),
+    ) {
+        let retained = RetainedCall { method, version, params, extra, state: LazyBox::default() };
         self.bytes += retained.params.len();
         self.calls.insert(call.as_u64(), retained);
     }

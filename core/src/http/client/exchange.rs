@@ -3,9 +3,9 @@
 use alloc::{boxed::Box, string::String, sync::Arc, vec::Vec};
 use core::{fmt, time::Duration};
 
-use http::{HeaderName, HeaderValue, Uri};
+use http::{HeaderValue, Uri};
 
-use super::options::Shown;
+use super::{mirror::Headers, options::Shown};
 use crate::{
     codec::SseDecoder,
     protocol::Method,
@@ -94,7 +94,7 @@ pub(super) struct PostRequest {
     pub(super) body: Arc<[u8]>,
     pub(super) kind: PostKind,
     /// The headers that repeat parts of the message, in the modern era.
-    pub(super) mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
+    pub(super) mirrored: Option<Headers>,
     pub(super) request: Option<SentRequest>,
     /// Whether the message was sent again after the cause of a refusal was removed. It is not sent a third time.
     pub(super) again: bool,

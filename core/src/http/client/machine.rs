@@ -14,6 +14,7 @@ use http::{HeaderValue, Uri, response::Parts};
 use super::{
     Action, ClientOptions, ExchangeId,
     exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, StreamPosition},
+    mirror::Mirror,
     recovery::Renewals,
     refresh::Refreshes,
     tools::Tools,
@@ -61,6 +62,7 @@ pub struct Client {
     /// Whether the server has no stream for messages on its own initiative, or none worth another attempt.
     pub(super) no_server_stream: bool,
     pub(super) tools: Tools,
+    pub(super) mirror: Mirror,
     pub(super) refreshes: Refreshes,
     /// The number of exchanges for which the driver is obtaining credentials.
     pub(super) authenticating: usize,
@@ -168,6 +170,7 @@ impl Client {
             retry_timers: Vec::new(),
             no_server_stream: false,
             tools: Tools::default(),
+            mirror: Mirror::default(),
             refreshes: Refreshes::default(),
             authenticating: 0,
             is_blocked: false,

@@ -101,6 +101,7 @@ mod authentication;
 mod exchange;
 mod incoming;
 mod machine;
+mod mirror;
 mod options;
 mod outgoing;
 mod recovery;

@@ -1,21 +1,22 @@
 //! Outgoing messages, and the HTTP requests that carry them.
 
-use alloc::{sync::Arc, vec::Vec};
+use alloc::sync::Arc;
 
-use http::{HeaderName, HeaderValue, Method as Verb, Request, Uri, header};
+use http::{HeaderValue, Method as Verb, Request, Uri, header};
 
 use super::{
     Client,
     exchange::{PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
     machine::{SendGate, Transport},
+    mirror::Headers,
 };
 use crate::{
-    connection::{Failure, Route},
-    http::names::{EVENTS, JSON, LAST_EVENT_ID, MCP_METHOD, MCP_NAME, PROTOCOL_VERSION, SESSION_ID},
-    protocol::{Era, HeaderParam, Method, ProtocolVersion, encode_header},
+    connection::Route,
+    http::names::{EVENTS, JSON, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    protocol::{Era, Method},
     rpc::CallId,
     schema::keys,
-    wire::{Message, RawJson, RequestId},
+    wire::{Message, RequestId},
 };
 
 /// The `Accept` header of requests with a message.
@@ -34,11 +35,22 @@ impl Client {
         {
             // Most requests of a session. Nothing of them is repeated in headers.
             let request = SentRequest { call, id, method: method.map(|method| method.in_era(Era::Legacy)) };
-            if self.is_blocked {
-                // It was paused in the outbox.
-                self.conn.resume_deadlines(self.clock, id);
-            }
-            return self.send_post(frame, PostKind::Request, Some(request), None);
+            return self.send_request(frame, request, None);
+        }
+        if let Route::Call(call) = route
+            && let Some(request) = self.conn.stateless_request(call)
+        {
+            // Most requests of the modern era.
+            let (version, method, params) = (request.version.as_str(), request.method.as_str(), request.params);
+            let sent = SentRequest {
+                call,
+                id: request.id,
+                method: request.method.known().map(|method| method.in_era(Era::Modern)),
+            };
+            return match self.mirror.headers(&self.tools, version, method, params.as_ref()) {
+                Ok(mirrored) => self.send_request(frame, sent, Some(mirrored)),
+                Err(failure) => self.conn.fail(call, failure),
+            };
         }
         let depth = self.conn.settings().limits.json_depth;
         let Ok(Ok(message)) = core::str::from_utf8(frame).map(|text| Message::parse(text, depth)) else { return };
@@ -48,7 +60,8 @@ impl Client {
                 let known = Method::parse(&method);
                 let kind = if known == Some(Method::Initialize) { PostKind::Initialize } else { PostKind::Request };
                 let version = meta.as_ref().and_then(|meta| meta.member(keys::PROTOCOL_VERSION)?.into_text());
-                let mirrored = version.map(|version| self.mirror(&version, &method, params.as_ref()));
+                let mirrored =
+                    version.map(|version| self.mirror.headers(&self.tools, &version, &method, params.as_ref()));
                 let mirrored = match mirrored.transpose() {
                     Ok(mirrored) => mirrored,
                     Err(failure) => return self.conn.fail(call, failure),
@@ -73,7 +86,8 @@ impl Client {
                 }
                 let kind =
                     if known == Some(Method::Initialized) { PostKind::Initialized } else { PostKind::Notification };
-                let mirrored = modern.and_then(|version| self.mirror(version.as_str(), &method, None).ok());
+                let mirrored =
+                    modern.and_then(|version| self.mirror.headers(&self.tools, version.as_str(), &method, None).ok());
                 (kind, None, mirrored)
             }
             // An error without an id would refer to a response, and a response never gets a response.
@@ -83,14 +97,17 @@ impl Client {
         self.send_post(frame, kind, request, mirrored);
     }
 
+    /// Posts a request of the application, as [`send_post`](Self::send_post) does.
+    fn send_request(&mut self, frame: &[u8], request: SentRequest, mirrored: Option<Headers>) {
+        if self.is_blocked {
+            // It was paused in the outbox.
+            self.conn.resume_deadlines(self.clock, request.id);
+        }
+        self.send_post(frame, PostKind::Request, Some(request), mirrored);
+    }
+
     /// Posts a message if the gate is open for messages of this kind, and queues it otherwise.
-    fn send_post(
-        &mut self,
-        frame: &[u8],
-        kind: PostKind,
-        request: Option<SentRequest>,
-        mirrored: Option<Vec<(HeaderName, HeaderValue)>>,
-    ) {
+    fn send_post(&mut self, frame: &[u8], kind: PostKind, request: Option<SentRequest>, mirrored: Option<Headers>) {
         let again = request.as_ref().is_some_and(|request| self.refreshes.has(request.call));
         let post =
             PostRequest { body: Arc::from(frame), kind, mirrored, request, again, position: StreamPosition::default() };
@@ -160,43 +177,6 @@ impl Client {
         sent_in.is_some() && self.session.as_ref() != sent_in
     }
 
-    /// Returns the headers that repeat parts of a message of the modern era.
-    fn mirror(
-        &self,
-        version: &str,
-        method: &str,
-        params: Option<&RawJson<'_>>,
-    ) -> Result<Vec<(HeaderName, HeaderValue)>, Failure> {
-        let value = |text: &str| HeaderValue::from_str(text).map_err(|_| Failure::NoHeader);
-        // The values that most requests have are not copied.
-        let or_copied = |known: Option<&'static str>, text: &str| match known.filter(|known| *known == text) {
-            Some(known) => Ok(HeaderValue::from_static(known)),
-            None => value(text),
-        };
-        let known = Method::parse(method).map(|known| known.in_era(Era::Modern));
-        // Room for the name, too.
-        let mut headers = Vec::with_capacity(3);
-        headers.push((PROTOCOL_VERSION, or_copied(self.conn.version().map(ProtocolVersion::as_str), version)?));
-        headers.push((MCP_METHOD, or_copied(known.map(Method::as_str), method)?));
-        let name = known.and_then(Method::mirrored_param);
-        let name = name.and_then(|name| params.and_then(|params| params.member(name)?.into_text()));
-        if let Some(name) = &name {
-            headers.push((MCP_NAME, value(&encode_header(name))?));
-        }
-        if let (Some(Method::CallTool), Some(name)) = (known, &name) {
-            let arguments = params.and_then(|params| params.member("arguments"));
-            let params = self.tools.params(name);
-            let texts = HeaderParam::values(params, arguments.as_ref()).map_err(|_| Failure::NoHeader)?;
-            for (param, text) in params.iter().zip(texts) {
-                if let Some(text) = text {
-                    let header = HeaderName::from_bytes(param.header().as_bytes()).map_err(|_| Failure::NoHeader)?;
-                    headers.push((header, value(&text)?));
-                }
-            }
-        }
-        Ok(headers)
-    }
-
     /// Creates the HTTP request of an exchange.
     pub(super) fn request(&self, purpose: &Purpose, uri: &Uri) -> Request<Arc<[u8]>> {
         let body = if let Purpose::Post(post) = purpose { post.body.clone() } else { Arc::default() };
@@ -221,7 +201,7 @@ impl Client {
         }
         match purpose {
             Purpose::Post(PostRequest { mirrored: Some(mirrored), .. }) => {
-                for (name, value) in mirrored {
+                for (name, value) in &**mirrored {
                     headers.append(name, value.clone());
                 }
             }

@@ -54,6 +54,7 @@ impl Engine {
                 params.extend_from_slice(b"{}");
             }
             retry.state.round.add(&mut params);
+            retry.version = modern.map_or(retry.version, |(version, _)| version);
             (retry.method.clone(), retry.extra.clone())
         }) else {
             return;

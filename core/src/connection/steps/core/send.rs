@@ -175,8 +175,8 @@ impl Engine {
         if !matches!(tag, CallTag::User { .. }) {
             self.calls.note_own(call);
         }
-        if keep {
-            self.retries.begin(call, method.clone().into_owned(), retry, extra);
+        if keep && let Some((version, _)) = modern {
+            self.retries.begin(call, version, method.clone().into_owned(), (retry, extra));
         }
         Ok(call)
     }

@@ -2,7 +2,6 @@
 //! `_meta`.
 
 use alloc::{
-    borrow::Cow,
     boxed::Box,
     string::{String, ToString},
     sync::Arc,
@@ -211,7 +210,7 @@ impl Engine {
             }
         }
         if let (Some(headers), Some(param)) = (headers, known.and_then(Method::mirrored_param))
-            && let Some(name) = params.and_then(|params| params.member(param)?.into_text().map(Cow::into_owned))
+            && let Some(name) = params.and_then(|params| params.member(param)?.into_text())
         {
             headers.name.encodes("Mcp-Name", &name)?;
         }
