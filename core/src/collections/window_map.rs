@@ -96,7 +96,7 @@ impl<T> WindowMap<T> {
     }
 
     /// Returns the entries in the order of their numbers.
-    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
+    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         let places = self.window.iter().enumerate();
         let window = places.filter_map(|(place, value)| Some((self.first + place as u64, value.as_ref()?)));
         self.old.iter().map(|(number, value)| (*number, value)).chain(window)

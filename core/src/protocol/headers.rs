@@ -63,7 +63,7 @@ pub enum MirroredValue {
     #[default]
     Absent,
     /// The value as received.
-    Text(String),
+    Text(Cow<'static, str>),
     /// The header occurs twice, or has bytes that are not visible ASCII characters, spaces or tabs.
     Invalid,
 }
@@ -166,7 +166,7 @@ impl MirroredHeaders {
 
 impl MirroredValue {
     /// Returns the length of the text.
-    const fn len(&self) -> usize {
+    fn len(&self) -> usize {
         match self {
             Self::Text(text) => text.len(),
             Self::Absent | Self::Invalid => 0,
@@ -179,7 +179,9 @@ impl From<Option<&[u8]>> for MirroredValue {
     fn from(value: Option<&[u8]>) -> Self {
         let Some(bytes) = value else { return Self::Absent };
         match core::str::from_utf8(bytes) {
-            Ok(text) if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) => Self::Text(text.to_string()),
+            Ok(text) if text.bytes().all(|byte| matches!(byte, b' '..=b'~' | b'\t')) => {
+                Self::Text(text.to_string().into())
+            }
             _ => Self::Invalid,
         }
     }
@@ -260,7 +262,7 @@ mod tests {
 
     #[test]
     fn weight_of_headers_counts_all_texts() {
-        let text = |text: &str| MirroredValue::Text(text.into());
+        let text = |text: &'static str| MirroredValue::Text(text.into());
         let mut headers = MirroredHeaders { version: text("v"), method: text("me"), ..MirroredHeaders::default() };
         assert_eq!(headers.weight(), 3);
         headers.name = text("nam");

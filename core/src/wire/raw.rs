@@ -32,6 +32,13 @@ impl<'a> RawJson<'a> {
         Self::indexed(text, Index::NOTHING)
     }
 
+    /// Creates a value as [`trusted`](Self::trusted) does, for an object in which no member that
+    /// [decides](super::sole) occurs twice.
+    #[cfg(feature = "http")]
+    pub(crate) const fn unambiguous(text: &'a str) -> Self {
+        Self::indexed(text, Index::NOTHING.validated(Validated::Names))
+    }
+
     /// Creates a value as [`trusted`](Self::trusted) does, for an object whose members are at the positions in `index`.
     pub(super) const fn indexed(text: &'a str, index: Index) -> Self {
         Self { text: Cow::Borrowed(text), index }

@@ -155,7 +155,7 @@ fn with_headers(headers: MirroredHeaders) -> Arrival {
 }
 
 fn mirrored(text: &str) -> MirroredValue {
-    MirroredValue::Text(text.to_owned())
+    MirroredValue::Text(text.to_owned().into())
 }
 
 fn headers(method: &str, name: MirroredValue) -> MirroredHeaders {

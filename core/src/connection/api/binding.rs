@@ -19,7 +19,7 @@ use crate::{
     },
     protocol::{Era, Method, MethodName, Phase, ProtocolVersion},
     rpc::{CallId, Priority, ReplyKey, Timestamp},
-    wire::{Message, RawJson, Repetition, RequestId},
+    wire::{Message, RawJson, Repetition, RequestId, text},
 };
 
 /// A request of 2026-07-28 that leaves.
@@ -167,12 +167,12 @@ impl Connection<ClientRole> {
     pub(crate) fn stateless_request(&self, call: CallId) -> Option<OutgoingRequest<'_>> {
         let Engine { calls, retries, .. } = &self.engine;
         let retained = retries.get(call).filter(|retained| retained.is_unchanged())?;
-        let params = core::str::from_utf8(&retained.params).ok()?;
+        let params = text(&retained.params).ok()?;
         Some(OutgoingRequest {
             id: calls.wire(call).as_u64(),
             version: retained.version,
             method: &retained.method,
-            params: (!params.is_empty()).then(|| RawJson::trusted(params)),
+            params: (!params.is_empty()).then(|| RawJson::unambiguous(params)),
         })
     }
 

@@ -24,7 +24,7 @@ impl Client {
     /// After [`Action::Authenticate`](super::Action::Authenticate) they are paused without this call.
     pub fn handle_authentication_started(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.set_clock(now);
-        if let Some(Exchange { state: ExchangeState::Sent, .. }) = self.exchanges.get(&exchange) {
+        if let Some(Exchange { state: ExchangeState::Sent, .. }) = self.exchanges.get(exchange) {
             self.start_authenticating(exchange);
         }
         self.pump();
@@ -44,7 +44,7 @@ impl Client {
     pub fn retry(&mut self, now: Timestamp, exchange: ExchangeId) -> Option<ExchangeId> {
         self.set_clock(now);
         let mut next = None;
-        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
+        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(exchange)
             && let Some(Exchange { purpose, uri, redirects, until, sent_in, .. }) = self.abort(exchange)
             && let Some(purpose) = self.repeatable(sent_in.as_ref(), purpose)
         {
@@ -58,7 +58,7 @@ impl Client {
     /// credentials.
     pub fn fail_authentication(&mut self, now: Timestamp, exchange: ExchangeId) {
         self.set_clock(now);
-        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(&exchange)
+        if let Some(Exchange { state: ExchangeState::Authenticating(_), .. }) = self.exchanges.get(exchange)
             && let Some(Exchange { purpose, state: ExchangeState::Authenticating(refused), .. }) = self.abort(exchange)
         {
             self.refused(purpose, refused);
@@ -68,7 +68,7 @@ impl Client {
 
     /// Pauses the deadlines of an exchange. Closing takes a bounded time, so the end of a session keeps its deadline.
     pub(super) fn start_authenticating(&mut self, id: ExchangeId) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         if exchange.is_authenticating() || matches!(exchange.purpose, Purpose::DeleteSession(_)) {
             return;
         }
@@ -79,7 +79,7 @@ impl Client {
 
     /// Resumes the deadlines of an exchange whose request has credentials or has failed, but not after a refusal.
     pub(super) fn credentials_added(&mut self, id: ExchangeId) {
-        if self.exchanges.get(&id).is_some_and(|it| !matches!(it.state, ExchangeState::Authenticating(_))) {
+        if self.exchanges.get(id).is_some_and(|it| !matches!(it.state, ExchangeState::Authenticating(_))) {
             self.stop_authenticating(id);
         }
     }
@@ -89,7 +89,7 @@ impl Client {
         if self.authenticating == 0 {
             return;
         }
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         let is_unsent = exchange.is_unsent();
         let Some(since) = exchange.authenticates_since.take() else { return };
         let pause = self.clock.saturating_since(since);
@@ -106,7 +106,7 @@ impl Client {
 
     /// Pauses or resumes the deadlines of the request of an exchange, and of a tool call that waits for its response.
     fn pause_calls(&mut self, id: ExchangeId, pauses: bool) {
-        let cause = self.exchanges.get(&id).and_then(|exchange| exchange.purpose.cause());
+        let cause = self.exchanges.get(id).and_then(|exchange| exchange.purpose.cause());
         let Some(wire) = cause.and_then(|post| post.request.as_ref()).map(|request| request.id) else { return };
         let waits = self.refreshes.call_behind(wire);
         for wire in [Some(wire), waits].into_iter().flatten() {
@@ -153,8 +153,8 @@ impl Client {
                 let begins = |it: &Exchange| it.purpose.cause().is_some_and(|post| post.kind == PostKind::Initialize);
                 self.exchanges.values().any(|it| it.is_authenticating() && begins(it))
             }
-            SendGate::Initialized(exchange) => self.exchanges.get(&exchange).is_some_and(Exchange::is_authenticating),
-            SendGate::Listening { stream, .. } => self.exchanges.get(&stream).is_some_and(Exchange::is_unsent),
+            SendGate::Initialized(exchange) => self.exchanges.get(exchange).is_some_and(Exchange::is_authenticating),
+            SendGate::Listening { stream, .. } => self.exchanges.get(stream).is_some_and(Exchange::is_unsent),
         }
     }
 
@@ -163,7 +163,7 @@ impl Client {
     pub(super) fn listen_deadline(&self) -> Option<Timestamp> {
         match self.gate {
             SendGate::Listening { stream, until } => {
-                let is_paused = self.exchanges.get(&stream).is_some_and(Exchange::is_unsent);
+                let is_paused = self.exchanges.get(stream).is_some_and(Exchange::is_unsent);
                 (!is_paused).then_some(until)
             }
             _ => None,

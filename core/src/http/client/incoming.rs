@@ -28,7 +28,7 @@ impl Client {
     pub(super) fn head(&mut self, id: ExchangeId, head: &Parts) {
         self.credentials_added(id);
         let Some(exchange) =
-            self.exchanges.get_mut(&id).filter(|exchange| matches!(exchange.state, ExchangeState::Sent))
+            self.exchanges.get_mut(id).filter(|exchange| matches!(exchange.state, ExchangeState::Sent))
         else {
             return;
         };
@@ -93,7 +93,7 @@ impl Client {
         if !has_room {
             self.fail(id, Failure::TooLarge);
             self.abort(id);
-        } else if let Some(exchange) = self.exchanges.get_mut(&id) {
+        } else if let Some(exchange) = self.exchanges.get_mut(id) {
             exchange.state = state;
         }
         has_room
@@ -102,7 +102,7 @@ impl Client {
     /// Begins to read a stream of events, with the last event id of the stream that it resumes.
     fn read_events(&mut self, id: ExchangeId) {
         let limit = self.conn.settings().limits.frame_bytes;
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         let last_id = exchange.purpose.position().map(|position| {
             position.was_open = true;
             position.last_id.clone()
@@ -118,7 +118,7 @@ impl Client {
             self.abort(id);
             return;
         }
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         match &mut exchange.state {
             ExchangeState::Sent => {}
             ExchangeState::Whole(body) if body.len().saturating_add(chunk.len()) > limit => {
@@ -149,7 +149,7 @@ impl Client {
     /// Reserves `more` bytes for a response, besides all other responses and the refusals that are kept. Returns
     /// whether there was room for them. Exchanges that belong to no call always have room: each has its own limit.
     fn has_room_for(&mut self, id: ExchangeId, more: usize) -> bool {
-        if self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some()) {
+        if self.exchanges.get(id).is_some_and(|exchange| exchange.purpose.request().is_some()) {
             return self.reserve(more);
         }
         self.uncounted_room = self.uncounted_room.saturating_sub(more);
@@ -170,7 +170,7 @@ impl Client {
     }
 
     fn events(&mut self, id: ExchangeId, mut chunk: &[u8]) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         let ExchangeState::Events(mut decoder) = core::mem::replace(&mut exchange.state, ExchangeState::Sent) else {
             return;
         };
@@ -183,8 +183,7 @@ impl Client {
                 Ok(event) => self.event(id, event.kind, event.data),
                 Err(_) => self.too_large(id),
             }
-            let reads_on =
-                self.exchanges.get(&id).is_some_and(|exchange| matches!(exchange.state, ExchangeState::Sent));
+            let reads_on = self.exchanges.get(id).is_some_and(|exchange| matches!(exchange.state, ExchangeState::Sent));
             if !reads_on {
                 return;
             }
@@ -192,7 +191,7 @@ impl Client {
         // A count in between has missed this decoder. Replacement characters are longer than what they replace.
         let grown = decoder.buffered().saturating_sub(reserved);
         self.uncounted_room = if self.uncounted_room == room { room.saturating_sub(grown) } else { 0 };
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         if let Some(position) = exchange.purpose.position() {
             // It has the id that the decoder had before this chunk.
             if position.last_id != decoder.last_id() {
@@ -207,9 +206,9 @@ impl Client {
     }
 
     fn event(&mut self, id: ExchangeId, kind: &str, data: &[u8]) {
-        let trial = matches!(self.exchanges.get(&id), Some(Exchange { purpose: Purpose::Old(Some(_)), .. }));
+        let trial = matches!(self.exchanges.get(id), Some(Exchange { purpose: Purpose::Old(Some(_)), .. }));
         match kind {
-            "endpoint" if matches!(self.exchanges.get(&id), Some(Exchange { purpose: Purpose::Old(_), .. })) => {
+            "endpoint" if matches!(self.exchanges.get(id), Some(Exchange { purpose: Purpose::Old(_), .. })) => {
                 self.endpoint(id, data);
             }
             // The first event of the old transport must be `endpoint`.
@@ -222,7 +221,7 @@ impl Client {
 
     /// Passes a received message to the connection.
     fn deliver(&mut self, id: ExchangeId, data: &[u8]) {
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         let request = exchange.purpose.request().cloned();
         let modern = exchange.purpose.is_modern();
         let opens = exchange.purpose.post().is_some_and(|post| post.kind == PostKind::Initialize);
@@ -236,7 +235,7 @@ impl Client {
                 text = &named;
             }
             if modern && code == ErrorCode::HEADER_MISMATCH {
-                let post = self.exchanges.get(&id).and_then(|exchange| exchange.purpose.post()).cloned();
+                let post = self.exchanges.get(id).and_then(|exchange| exchange.purpose.post()).cloned();
                 if post.is_some_and(|post| self.refresh(&post, text)) {
                     return self.dismiss(id);
                 }
@@ -283,7 +282,7 @@ impl Client {
     }
 
     fn too_large(&mut self, id: ExchangeId) {
-        let waits = self.exchanges.get(&id).is_some_and(|exchange| exchange.purpose.request().is_some());
+        let waits = self.exchanges.get(id).is_some_and(|exchange| exchange.purpose.request().is_some());
         if waits {
             self.fail(id, Failure::TooLarge);
             self.abort(id);
@@ -295,16 +294,16 @@ impl Client {
     /// Handles the end of a response: it is complete, or it broke off for the reason `broken`.
     pub(super) fn body_ended(&mut self, id: ExchangeId, broken: Option<String>) {
         self.credentials_added(id);
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         match core::mem::replace(&mut exchange.state, ExchangeState::Sent) {
             ExchangeState::Over { .. } => {
-                self.exchanges.remove(&id);
+                self.exchanges.remove(id);
             }
             // The exchange waits for the application, which has not handled the challenge yet.
             waiting @ ExchangeState::Authenticating(_) => exchange.state = waiting,
             ExchangeState::Whole(body) if broken.is_none() => {
                 self.deliver(id, &body);
-                let Some(Exchange { purpose, state, .. }) = self.exchanges.remove(&id) else { return };
+                let Some(Exchange { purpose, state, .. }) = self.exchanges.remove(id) else { return };
                 if !matches!(state, ExchangeState::Over { .. }) {
                     self.unanswered(&purpose, Failure::NoAnswer);
                 }
@@ -314,7 +313,7 @@ impl Client {
                 self.broken(id, why);
             }
             ExchangeState::Refused(refused) => {
-                if let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) {
+                if let Some(Exchange { purpose, .. }) = self.exchanges.remove(id) {
                     self.refused(purpose, refused);
                 }
             }
@@ -389,7 +388,7 @@ mod tests {
         let (mut client, now) = (Client::new(config, options, Timestamp::ZERO), Timestamp::ZERO);
         let hello = next(&mut client);
         client.handle_head(now, hello, &head(200));
-        assert!(client.exchanges[&hello].session.is_some());
+        assert!(client.exchanges.get(hello).is_some_and(|exchange| exchange.session.is_some()));
         let welcome = br#"{"jsonrpc":"2.0","id":1,"result":{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}}"#;
         client.handle_body(now, hello, welcome);
         client.handle_end(now, hello);

@@ -3,7 +3,7 @@
 use core::fmt;
 
 use alloc::{
-    collections::{BTreeMap, BTreeSet, VecDeque},
+    collections::{BTreeSet, VecDeque},
     string::String,
     sync::Arc,
     vec::Vec,
@@ -14,6 +14,7 @@ use http::{HeaderValue, Uri, response::Parts};
 use super::{
     Action, ClientOptions, ExchangeId,
     exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, StreamPosition},
+    exchanges::Exchanges,
     mirror::Mirror,
     recovery::Renewals,
     refresh::Refreshes,
@@ -47,7 +48,7 @@ pub struct Client {
     pub(super) clock: Timestamp,
     pub(super) events: VecDeque<Event<'static>>,
     actions: VecDeque<Action>,
-    pub(super) exchanges: BTreeMap<ExchangeId, Exchange>,
+    pub(super) exchanges: Exchanges,
     next: u64,
     pub(super) transport: Transport,
     pub(super) gate: SendGate,
@@ -159,7 +160,7 @@ impl Client {
             clock: now,
             events: VecDeque::new(),
             actions: VecDeque::new(),
-            exchanges: BTreeMap::new(),
+            exchanges: Exchanges::new(),
             next: 1,
             transport: Transport::Streamable,
             gate: SendGate::Open,
@@ -224,7 +225,7 @@ impl Client {
             self.start(purpose, self.options.url.clone(), 0);
         }
         let late = |exchange: &Exchange| exchange.deadline().is_some_and(|until| until <= now);
-        let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
+        let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| id).collect();
         for id in late {
             self.abort(id);
             if self.gate == SendGate::Initialized(id) {
@@ -327,14 +328,14 @@ impl Client {
     /// the next one has another id.
     #[must_use]
     pub fn call_on(&self, exchange: ExchangeId) -> Option<CallId> {
-        self.exchanges.get(&exchange)?.purpose.request().map(|request| request.call)
+        self.exchanges.get(exchange)?.purpose.request().map(|request| request.call)
     }
 
     /// Returns the exchange whose request the server has redirected to the request of this one, for drivers that keep
     /// data of a request, such as the number of attempts with other credentials.
     #[must_use]
     pub fn redirected_from(&self, exchange: ExchangeId) -> Option<ExchangeId> {
-        self.exchanges.get(&exchange)?.redirected_from
+        self.exchanges.get(exchange)?.redirected_from
     }
 
     /// Returns the exchange that carries a call now, as the inverse of [`call_on`](Self::call_on). `None` while the
@@ -342,7 +343,7 @@ impl Client {
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
         let carries = |exchange: &Exchange| exchange.purpose.request().is_some_and(|request| request.call == call);
-        self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| *id)
+        self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| id)
     }
 
     /// Returns the current resource usage of the client, without its connection.
@@ -377,7 +378,7 @@ impl Client {
     pub(super) fn pump(&mut self) {
         self.touched = false;
         if let SendGate::Listening { stream, .. } = self.gate
-            && !self.exchanges.get(&stream).is_some_and(Exchange::awaits_stream)
+            && !self.exchanges.get(stream).is_some_and(Exchange::awaits_stream)
         {
             self.gate = SendGate::Open;
         }
@@ -455,7 +456,7 @@ impl Client {
             .exchanges
             .iter()
             .filter(|(_, it)| !matches!(it.purpose, Purpose::DeleteSession(_)))
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .collect();
         for id in others {
             self.abort(id);
@@ -464,7 +465,7 @@ impl Client {
         self.queued.clear();
         if let Some(session) = self.session.take() {
             let id = self.start(Purpose::DeleteSession(session), self.options.url.clone(), 0);
-            if let Some(exchange) = self.exchanges.get_mut(&id) {
+            if let Some(exchange) = self.exchanges.get_mut(id) {
                 exchange.until = Some(self.clock + self.options.limits.delete_timeout);
             }
         }
@@ -498,7 +499,7 @@ impl Client {
         redirects: u32,
     ) -> ExchangeId {
         let id = self.start(purpose, uri, redirects);
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
+        if let Some(exchange) = self.exchanges.get_mut(id) {
             exchange.until = until.or(exchange.until);
         }
         match &mut self.gate {
@@ -511,7 +512,7 @@ impl Client {
     /// Removes an exchange, and closes its connection or stream.
     pub(super) fn abort(&mut self, id: ExchangeId) -> Option<Exchange> {
         self.stop_authenticating(id);
-        let exchange = self.exchanges.remove(&id)?;
+        let exchange = self.exchanges.remove(id)?;
         if !self.remove_unpolled_request(id) {
             self.actions.push_back(Action::Abort(id));
         }
@@ -528,7 +529,7 @@ impl Client {
     /// Takes the purpose of an exchange that is not over but no longer needed.
     pub(super) fn take_purpose(&mut self, id: ExchangeId) -> Option<Purpose> {
         self.stop_authenticating(id);
-        let purpose = core::mem::replace(&mut self.exchanges.get_mut(&id)?.purpose, Purpose::Done);
+        let purpose = core::mem::replace(&mut self.exchanges.get_mut(id)?.purpose, Purpose::Done);
         self.dismiss(id);
         Some(purpose)
     }
@@ -540,7 +541,7 @@ impl Client {
     /// Marks an exchange whose result does not depend on the rest of its body. The rest is read if it is short, so that
     /// the network connection can be reused.
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
+        if let Some(exchange) = self.exchanges.get_mut(id) {
             let until = self.clock + self.options.limits.drain_timeout;
             exchange.state = ExchangeState::Over { until, left: self.options.limits.error_bytes };
         }

@@ -99,6 +99,7 @@
 
 mod authentication;
 mod exchange;
+mod exchanges;
 mod incoming;
 mod machine;
 mod mirror;

@@ -158,14 +158,14 @@ impl Client {
         let before = self.queued.len();
         self.queued.retain(|post| !is_it(post.request.as_ref()));
         let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request()));
-        let Some((&id, exchange)) = found else { return self.queued.len() < before };
+        let Some((id, exchange)) = found else { return self.queued.len() < before };
         // The server has accepted a request whose stream is resumed.
         let is_post = matches!(exchange.purpose, Purpose::Post(_));
         let waits_for_credentials = exchange.is_authenticating();
         let is_lost = self.is_of_lost_session(exchange.sent_in.as_ref());
         let was_taken_back = self.remove_unpolled_request(id);
         if was_taken_back {
-            self.exchanges.remove(&id);
+            self.exchanges.remove(id);
         } else {
             self.abort(id);
         }

@@ -65,7 +65,7 @@ impl Client {
             .exchanges
             .iter()
             .filter(|(_, it)| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request()))
-            .map(|(id, _)| *id)
+            .map(|(id, _)| id)
             .collect();
         for id in over {
             if let Some(Exchange { purpose, sent_in, .. }) = self.abort(id)
@@ -81,7 +81,7 @@ impl Client {
     }
 
     pub(super) fn broken(&mut self, id: ExchangeId, why: String) {
-        let Some(Exchange { purpose, uri, redirects, .. }) = self.exchanges.remove(&id) else { return };
+        let Some(Exchange { purpose, uri, redirects, .. }) = self.exchanges.remove(id) else { return };
         match purpose {
             Purpose::Listen(_) | Purpose::Resume(_) => self.come_back(purpose),
             // The request may have been sent on the connection of the refusal, which the server may have closed after
@@ -98,7 +98,7 @@ impl Client {
     }
 
     pub(super) fn stream_ended(&mut self, id: ExchangeId) {
-        let Some(Exchange { purpose, .. }) = self.exchanges.remove(&id) else { return };
+        let Some(Exchange { purpose, .. }) = self.exchanges.remove(id) else { return };
         match purpose {
             Purpose::Listen(_) | Purpose::Resume(_) => self.come_back(purpose),
             Purpose::Post(post) if post.mirrored.is_none() && !post.position.last_id.is_empty() => {
@@ -159,7 +159,7 @@ impl Client {
 
     /// Stores the session id after the handshake. `notifications/initialized` must be sent next.
     pub(super) fn opened(&mut self, id: ExchangeId) {
-        if let Some(exchange) = self.exchanges.get_mut(&id) {
+        if let Some(exchange) = self.exchanges.get_mut(id) {
             self.session = exchange.session.take();
         }
         self.gate = SendGate::Until(PostKind::Initialized);
@@ -182,7 +182,7 @@ impl Client {
     /// Handles a 404 to a request of a session: the session is lost, and a new one begins. A message that the server
     /// refused with it is sent again once; calls that were in progress fail.
     pub(super) fn session_lost(&mut self, id: ExchangeId) {
-        let sent_in = self.exchanges.get_mut(&id).and_then(|exchange| exchange.sent_in.take());
+        let sent_in = self.exchanges.get_mut(id).and_then(|exchange| exchange.sent_in.take());
         let Some(purpose) = self.take_purpose(id) else { return };
         let is_current_session = self.session.is_some() && self.session == sent_in;
         match purpose {
@@ -219,7 +219,7 @@ impl Client {
             (_, ExchangeState::Events(_) | ExchangeState::Whole(_)) => true,
             _ => false,
         };
-        let lost: Vec<_> = self.exchanges.iter().filter(|(_, it)| is_lost(it)).map(|(id, _)| *id).collect();
+        let lost: Vec<_> = self.exchanges.iter().filter(|(_, it)| is_lost(it)).map(|(id, _)| id).collect();
         for id in lost {
             if let Some(Exchange { purpose, .. }) = self.abort(id) {
                 self.unanswered(&purpose, Failure::SessionLost);

@@ -23,7 +23,7 @@ use crate::{
 
 impl Client {
     pub(super) fn redirected(&mut self, id: ExchangeId, status: StatusCode, location: &str) {
-        let Some(exchange) = self.exchanges.get(&id) else { return };
+        let Some(exchange) = self.exchanges.get(id) else { return };
         let same_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let redirects = exchange.redirects + 1;
         let target = resolve(&exchange.uri, location)
@@ -35,7 +35,7 @@ impl Client {
                 let purpose = self.take_purpose(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
                 let Some(purpose) = purpose else { return };
                 let next = self.start_again(id, until, purpose, target, redirects);
-                if let Some(exchange) = self.exchanges.get_mut(&next) {
+                if let Some(exchange) = self.exchanges.get_mut(next) {
                     exchange.redirected_from = Some(id);
                 }
             }
@@ -110,7 +110,7 @@ impl Client {
 
     /// Handles the first event of the old transport: the address for messages.
     pub(super) fn endpoint(&mut self, id: ExchangeId, data: &[u8]) {
-        let Some(exchange) = self.exchanges.get_mut(&id) else { return };
+        let Some(exchange) = self.exchanges.get_mut(id) else { return };
         let reference = String::from_utf8_lossy(data);
         let target = resolve(&exchange.uri, &reference).filter(|target| same_origin(target, &self.options.url));
         let Some(target) = target else {

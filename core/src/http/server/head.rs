@@ -18,7 +18,7 @@ use crate::{
         response::{self, refusal},
         session_id::{PARAMETER, parameter},
     },
-    protocol::{Era, MirroredHeaders, MirroredValue, ProtocolVersion, VersionSet},
+    protocol::{Era, Method, MirroredHeaders, MirroredValue, ProtocolVersion, VersionSet},
     wire::{ErrorCode, ErrorObject, RequestId},
 };
 
@@ -46,7 +46,7 @@ impl HeaderClaims {
     pub(super) fn mirrored(self) -> MirroredValue {
         match self {
             Self::Nothing => MirroredValue::Absent,
-            Self::Version(version) => MirroredValue::Text(version.as_str().to_string()),
+            Self::Version(version) => MirroredValue::Text(version.as_str().into()),
             Self::Unknown(value) => value,
         }
     }
@@ -250,11 +250,17 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
     // The revision is set later, from `declared`.
     let headers = MirroredHeaders {
         version: MirroredValue::Absent,
-        method: fields.method.mirrored(),
+        method: method(fields.method),
         name: fields.name.mirrored(),
         params,
     };
     Ok(RequestKind::Post { session, declared, headers })
+}
+
+/// Returns the value of `Mcp-Method`, without a copy if the specification defines the method.
+fn method(field: Field<'_>) -> MirroredValue {
+    let known = field.single().ok().flatten().and_then(|value| Method::parse(value.to_str().ok()?));
+    known.map_or_else(|| field.mirrored(), |known| MirroredValue::Text(known.as_str().into()))
 }
 
 fn listen(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Target, Box<HttpResponse>> {

@@ -75,17 +75,19 @@ impl Parsed {
         let (depth, mut repetition) = (config.settings.limits.json_depth, Repetition::default());
         let repeated = known.map(KnownClient::members).unwrap_or_default();
         match Message::parse_repeating(text, depth, repeated, &mut repetition) {
-            Ok(message) => Ok(Self { repetition, ..Self::of(text, message) }),
+            Ok(message) => Ok(Self { repetition, ..Self::of(text, message, repetition) }),
             Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: BodyKind::Batch, ..Self::default() }),
             Err(Malformed { kind, subject: MalformedSubject::Request(id) }) => fail(kind, Some(&id)),
             Err(Malformed { kind, .. }) => fail(kind, None),
         }
     }
 
-    fn of(text: &str, message: Message<'_>) -> Self {
+    fn of(text: &str, message: Message<'_>, repetition: Repetition) -> Self {
         let parsed = match &message {
             Message::Request { method, params, meta, .. } => {
-                let claims = meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
+                // The description of a client contains its revision.
+                let claims = repetition.is_found
+                    || meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
                 let is_initialize = Method::parse(method) == Some(Method::Initialize);
                 let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
                 Self { is_initialize, claims, opens, ..Self::default() }
@@ -158,7 +160,7 @@ impl Parsed {
             // The header is the only place in which a notification declares its revision.
             HeaderClaims::Unknown(value) if self.kind == BodyKind::Notification => {
                 let requested = match value {
-                    MirroredValue::Text(text) => text,
+                    MirroredValue::Text(text) => text.into_owned(),
                     MirroredValue::Absent | MirroredValue::Invalid => String::new(),
                 };
                 let data = UnsupportedProtocolVersion::new(supported().collect::<Vec<_>>(), requested);

@@ -109,6 +109,9 @@ impl Engine {
     }
 
     fn end_calls(&mut self, reason: &CloseReason) {
+        if self.calls.len() == 0 {
+            return;
+        }
         for priority in [Priority::Request, Priority::Control] {
             self.outbox.take_back(priority, |owner| matches!(owner, FrameOwner::Call(_)));
         }

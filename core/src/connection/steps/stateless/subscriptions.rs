@@ -308,7 +308,10 @@ impl Engine {
 
     /// Ends every active subscription with its result, followed by the cancellation that some clients wait for.
     pub(crate) fn end_subscriptions(&mut self) {
-        let Some(subscriptions) = self.modern.allocated_mut().map(|modern| &mut modern.subscriptions) else { return };
+        let subscriptions = self.modern.allocated_mut().map(|modern| &mut modern.subscriptions);
+        let Some(subscriptions) = subscriptions.filter(|subscriptions| !subscriptions.active.is_empty()) else {
+            return;
+        };
         for (key, ActiveSubscription { id, .. }) in core::mem::take(&mut subscriptions.active) {
             let version = self.version_of(key);
             let result = SubscriptionsListenResult::of(&id).map_err(SendError::from).and_then(|result| {
