@@ -42,6 +42,11 @@ impl HeaderClaims {
         version.map_or_else(|| Self::Unknown(field.mirrored()), Self::Version)
     }
 
+    /// Returns whether the header names a legacy revision.
+    pub(super) fn is_legacy(&self) -> bool {
+        matches!(self, Self::Version(version) if version.era() == Era::Legacy)
+    }
+
     /// Returns the value of the header.
     pub(super) fn mirrored(self) -> MirroredValue {
         match self {

@@ -14,7 +14,7 @@ use super::{
     target::{BodyKind, Target},
 };
 use crate::{
-    connection::{KnownClient, ServerConfig},
+    connection::{KnownClient, ServerConfig, request_weight},
     http::{HttpResponse, SessionId, response},
     protocol::{Era, Method, MirroredHeaders, MirroredValue},
     schema::{At, InitializeParams, UnsupportedProtocolVersion, keys},
@@ -37,6 +37,8 @@ pub(super) struct Parsed {
     opens: bool,
     /// The parts of the known client's description that the message has.
     pub(super) repetition: Repetition,
+    /// The bytes that the message takes besides its length while it is in flight, if it is of the modern era.
+    pub(super) weight: usize,
 }
 
 impl Default for Parsed {
@@ -48,6 +50,7 @@ impl Default for Parsed {
             claims: false,
             opens: false,
             repetition: Repetition::default(),
+            weight: 0,
         }
     }
 }
@@ -58,11 +61,12 @@ impl Parsed {
         Self { kind: BodyKind::Nothing, ..Self::default() }
     }
 
-    /// Parses a body. `known` is the client whose description it probably has.
+    /// Parses a body. `known` is the client whose description it probably has, and `declared` what the headers claim.
     pub(super) fn read(
         body: &[u8],
         config: &ServerConfig,
         known: Option<&KnownClient>,
+        declared: &HeaderClaims,
     ) -> Result<Self, Box<HttpResponse>> {
         let fail = |kind: MalformedKind, id: Option<&RequestId>| {
             let error = ErrorObject::new(kind.code(), kind.message());
@@ -75,14 +79,14 @@ impl Parsed {
         let (depth, mut repetition) = (config.settings.limits.json_depth, Repetition::default());
         let repeated = known.map(KnownClient::members).unwrap_or_default();
         match Message::parse_repeating(text, depth, repeated, &mut repetition) {
-            Ok(message) => Ok(Self { repetition, ..Self::of(text, message, repetition) }),
+            Ok(message) => Ok(Self::of(text, message, repetition, declared)),
             Err(Malformed { kind: MalformedKind::Array, .. }) => Ok(Self { kind: BodyKind::Batch, ..Self::default() }),
             Err(Malformed { kind, subject: MalformedSubject::Request(id) }) => fail(kind, Some(&id)),
             Err(Malformed { kind, .. }) => fail(kind, None),
         }
     }
 
-    fn of(text: &str, message: Message<'_>, repetition: Repetition) -> Self {
+    fn of(text: &str, message: Message<'_>, repetition: Repetition, declared: &HeaderClaims) -> Self {
         let parsed = match &message {
             Message::Request { method, params, meta, .. } => {
                 // The description of a client contains its revision.
@@ -90,12 +94,13 @@ impl Parsed {
                     || meta.as_ref().is_some_and(|meta| meta.member(keys::PROTOCOL_VERSION).is_some());
                 let is_initialize = Method::parse(method) == Some(Method::Initialize);
                 let opens = is_initialize && decode_params::<InitializeParams>(params.as_ref()).is_ok();
-                Self { is_initialize, claims, opens, ..Self::default() }
+                let weight = if claims || !declared.is_legacy() { request_weight(&message) } else { 0 };
+                Self { is_initialize, claims, opens, weight, ..Self::default() }
             }
             Message::Notification { .. } => Self { kind: BodyKind::Notification, ..Self::default() },
             Message::Response { .. } | Message::Error { .. } => Self { kind: BodyKind::Response, ..Self::default() },
         };
-        Self { offsets: MessageOffsets::of(text, message), ..parsed }
+        Self { offsets: MessageOffsets::of(text, message), repetition, ..parsed }
     }
 
     fn fail<T>(&self, status: StatusCode, error: &ErrorObject) -> Result<T, Box<HttpResponse>> {

@@ -8,15 +8,15 @@ use http::request::Parts;
 use super::{
     caller::Caller,
     clients::{Client, Share},
-    head::{RequestKind, too_large, transport},
+    head::{HeaderClaims, RequestKind, too_large, transport},
     message::Parsed,
     options::EndpointOptions,
     target::{BodyKind, Target},
 };
 use crate::{
-    connection::{ArrivalExtension, KnownClient, Principal, ServerConfig, request_weight},
+    connection::{ArrivalExtension, KnownClient, Principal, ServerConfig},
     http::{HttpResponse, SessionId, fields::Fields, response},
-    protocol::{Method, MirroredHeaders},
+    protocol::Method,
     wire::{self, ArrayIter, Message, MessageOffsets, RawJson, Repetition, RequestId},
 };
 
@@ -158,15 +158,19 @@ impl RequestReader {
         let known = known_client.as_deref();
         let (target, parsed) = match kind {
             RequestKind::Bare(target) => (target, Parsed::nothing()),
-            RequestKind::OldPost(id) => (Target::OldMessage(id), Parsed::read(&body, &config, None)?),
+            RequestKind::OldPost(id) => {
+                (Target::OldMessage(id), Parsed::read(&body, &config, None, &HeaderClaims::Nothing)?)
+            }
             RequestKind::Post { session, declared, headers } => {
-                let parsed = Parsed::read(&body, &config, known)?;
+                let parsed = Parsed::read(&body, &config, known, &declared)?;
                 (parsed.target(session, declared, headers, &config)?, parsed)
             }
         };
-        let Parsed { kind, offsets, repetition, .. } = parsed;
+        let Parsed { kind, offsets, repetition, weight, .. } = parsed;
+        let headers = if let Target::Modern(Some(headers)) = &target { Some(headers.weight()) } else { None };
+        // What a request of the modern era takes besides its length: decoded parts, and headers.
+        let described = headers.map_or(0, |headers| weight.saturating_add(headers));
         let client = share.client().clone();
-        let weight = 0;
         let known_client = known_client.filter(|_| repetition.is_found).map(|client| (client, repetition));
         let mut request = Request {
             target,
@@ -175,7 +179,7 @@ impl RequestReader {
             principal,
             client,
             is_known_here,
-            weight,
+            weight: 0,
             body,
             offsets,
             known_client,
@@ -185,7 +189,7 @@ impl RequestReader {
         let principal = request.principal.as_deref().map_or(0, Principal::weight);
         let retained = principal.saturating_add(request.extension.as_ref().map_or(0, ArrivalExtension::weight));
         let retained = if retained == 0 { 0 } else { retained.saturating_mul(request.count()) };
-        request.weight = request.body.len().saturating_add(request.described()).saturating_add(retained);
+        request.weight = request.body.len().saturating_add(described).saturating_add(retained);
         Ok(request)
     }
 }
@@ -282,17 +286,6 @@ impl Request {
             BodyKind::Request => 1,
             BodyKind::Batch => self.requests_without_status().count(),
             BodyKind::Nothing | BodyKind::Notification | BodyKind::Response => 0,
-        }
-    }
-
-    /// Returns the bytes that a request of the modern era takes besides its length: decoded parts, and headers.
-    fn described(&self) -> usize {
-        match &self.target {
-            Target::Modern(headers) => {
-                let headers = headers.as_deref().map_or(0, MirroredHeaders::weight);
-                self.message().as_ref().map_or(0, request_weight).saturating_add(headers)
-            }
-            _ => 0,
         }
     }
 
