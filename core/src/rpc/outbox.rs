@@ -440,7 +440,7 @@ impl Outbox {
 
     /// Returns the bytes of all waiting frames, including the bookkeeping.
     pub(crate) fn weight(&self) -> usize {
-        self.control.weight() + self.requests.weight()
+        self.control.weight() + self.requests.allocated().map_or(0, Queue::weight)
     }
 
     /// Returns the number of waiting frames.

@@ -88,6 +88,12 @@ impl Index {
         known.filter_map(move |Span { name, value }| Some((part(text, *name)?, part(text, *value)?)))
     }
 
+    /// Returns the members as [`members`](Self::members) does, with the bytes of the names.
+    pub(super) fn values<'a>(&self, text: &'a str) -> impl Iterator<Item = (&'a [u8], &'a str)> {
+        let known = self.spans.iter().take(usize::from(self.len));
+        known.filter_map(move |span| Some((text.as_bytes().get(range(span.name))?, part(text, span.value)?)))
+    }
+
     /// Returns whether the object with this text, which has the members of `run`, is known to have no others, besides
     /// one with this name.
     pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {

@@ -172,10 +172,14 @@ impl<'a> RawJson<'a> {
     #[must_use]
     pub fn only<const N: usize>(&self, names: [&str; N]) -> Option<[Option<RawJson<'_>>; N]> {
         let mut values = [None; N];
-        let no_others = self.all_members(|found, value| {
-            let at = names.iter().position(|name| *name == found);
+        let mut take = |found: &[u8], value| {
+            let at = names.iter().position(|name| name.as_bytes() == found);
             at.is_some_and(|at| values[at].replace(value).is_none())
-        });
+        };
+        let no_others = match self.index.is_known() {
+            true => self.index.values(&self.text).all(|(name, value)| take(name, value)),
+            false => walk(&self.text, |name, value| take(name.shown().as_bytes(), value)),
+        };
         if !no_others {
             return None;
         }

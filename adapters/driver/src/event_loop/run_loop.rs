@@ -5,7 +5,7 @@
 //! iteration.
 
 use std::{
-    collections::BTreeMap,
+    collections::{BTreeMap, VecDeque},
     future::{Future, poll_fn},
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -36,19 +36,23 @@ pub(crate) const BATCH: usize = 8;
 
 /// Reads and writes the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
+    /// Whether [`write`](Self::write) processes timeouts under the lock under which it takes output. Otherwise the
+    /// event loop does, under another one.
+    const PROCESSES_TIMEOUTS: bool = false;
+
     /// Reads available input and returns whether it made progress.
     fn read(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
 
     /// Writes pending output and returns whether it made progress.
-    fn write(&mut self, _dispatcher: &Dispatcher<E, C>, _cx: &mut Context<'_>) -> bool {
+    fn write(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
 
     /// Waits for input after an iteration that made progress: registers the task for the next input, and returns
     /// whether another iteration would neither read nor write. If this is not known, it returns `false`.
-    fn awaits_input(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
+    fn awaits_input(&mut self, _cx: &mut Context<'_>) -> bool {
         false
     }
 
@@ -83,7 +87,7 @@ pub(crate) struct EventLoop<E: Send + 'static, C: Binding<E>, R: Runtime> {
     handlers: Handlers<R::Task>,
     /// Jobs that were taken from the queue under one lock. The slots of those that end at once are collected in `done`
     /// and freed under the next lock.
-    batch: Vec<(Job, JobSlot)>,
+    batch: VecDeque<(Job, JobSlot)>,
     done: Vec<JobSlot>,
     /// Declared last, so that it is dropped last.
     _finish_guard: FinishGuard<E, C>,
@@ -127,7 +131,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             timer: runtime.timer(),
             runtime,
             handlers: Handlers { tasks: BTreeMap::new(), spawned: 0 },
-            batch: Vec::new(),
+            batch: VecDeque::new(),
             done: Vec::new(),
         }
     }
@@ -149,7 +153,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                     return Poll::Ready(());
                 }
                 // Most iterations handle all there is, so another one would only find that out.
-                let is_idle = !progressed || transport_io.awaits_input(&self.dispatcher, now, cx);
+                let is_idle = !progressed || transport_io.awaits_input(cx);
                 if is_idle && self.park(transport_io, until, cx) {
                     return Poll::Pending;
                 }
@@ -188,9 +192,9 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Runs one iteration and returns whether it made progress.
     fn tick<M: TransportIo<E, C>>(&mut self, transport_io: &mut M, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let read = transport_io.read(&self.dispatcher, now, cx);
-        let timed_out = self.dispatcher.process_timeouts(now);
+        let timed_out = !M::PROCESSES_TIMEOUTS && self.dispatcher.process_timeouts(now);
         let began = self.begin_jobs();
-        let wrote = transport_io.write(&self.dispatcher, cx);
+        let wrote = transport_io.write(&self.dispatcher, now, cx);
         read || timed_out || began || wrote
     }
 
@@ -234,24 +238,26 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut progressed = false;
         loop {
-            let (ended, unfinished) = {
+            let left = {
                 let mut jobs = lock(&dispatcher.shared.jobs);
                 jobs.has_ended = false;
                 done.drain(..).for_each(|slot| jobs.queue.ended(slot));
                 while batch.len() < BATCH
                     && let Some(next) = jobs.queue.next()
                 {
-                    batch.push(next);
+                    batch.push_back(next);
                 }
-                (mem::take(&mut jobs.ended), mem::take(&mut jobs.unfinished))
+                jobs.take_tasks()
             };
-            for task in ended {
-                handlers.tasks.remove(&task);
+            if let Some((ended, unfinished)) = left {
+                for task in ended {
+                    handlers.tasks.remove(&task);
+                }
+                unfinished.into_iter().for_each(|unfinished| handlers.spawn(&dispatcher.shared, runtime, unfinished));
             }
-            unfinished.into_iter().for_each(|unfinished| handlers.spawn(&dispatcher.shared, runtime, unfinished));
             let is_last = batch.len() < BATCH;
             progressed |= !batch.is_empty();
-            for (job, slot) in batch.drain(..) {
+            while let Some((job, slot)) = batch.pop_front() {
                 match dispatcher.begin(runtime, job, slot) {
                     JobStart::Done => done.push(slot),
                     JobStart::Blocking => {}
@@ -380,11 +386,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let shared = &self.shared;
         shared.waiters.fire_timers(now);
         let mut state = shared.lock();
-        if shared.due(&state.binding) <= now {
-            state.binding.handle_timeout(now);
-        }
-        state.collect();
-        let has_events = !state.events.is_empty();
+        let has_events = shared.handle_timeout(&mut state, now);
         shared.wake_interested(state);
         has_events && self.dispatch_waiting()
     }

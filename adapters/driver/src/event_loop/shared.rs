@@ -125,6 +125,12 @@ impl JobState {
         (mem::take(&mut self.unfinished), self.queue.drain())
     }
 
+    /// Takes the tasks that have ended, and the jobs that need one, if there are any.
+    pub(crate) fn take_tasks(&mut self) -> Option<(Vec<u64>, Vec<Unfinished>)> {
+        let has_none = self.ended.is_empty() && self.unfinished.is_empty();
+        (!has_none).then(|| (mem::take(&mut self.ended), mem::take(&mut self.unfinished)))
+    }
+
     /// Queues a job.
     ///
     /// # Errors
@@ -215,6 +221,15 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
+    /// Processes deadlines that have passed, and collects events. Returns whether events wait.
+    pub(crate) fn handle_timeout(&self, state: &mut State<C>, now: Timestamp) -> bool {
+        if self.due(&state.binding) <= now {
+            state.binding.handle_timeout(now);
+        }
+        state.collect();
+        !state.events.is_empty()
+    }
+
     /// Calls `f` with the binding, and wakes the tasks that the change concerns.
     pub(crate) fn update<T>(&self, f: impl FnOnce(&mut C, Timestamp) -> T) -> T {
         let mut state = self.lock();

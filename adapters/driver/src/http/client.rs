@@ -311,7 +311,12 @@ impl Drop for AuthState {
 }
 
 impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R> {
-    fn write(&mut self, dispatcher: &Dispatcher<ClientRole, HttpClientBinding>, _cx: &mut Context<'_>) -> bool {
+    fn write(
+        &mut self,
+        dispatcher: &Dispatcher<ClientRole, HttpClientBinding>,
+        _now: Timestamp,
+        _cx: &mut Context<'_>,
+    ) -> bool {
         let shared = &dispatcher.shared;
         let (mut moved, mut ended) = (false, Vec::new());
         loop {

@@ -49,6 +49,8 @@ struct Pipe {
     filled: Option<io::Result<bool>>,
     /// Reading is paused because the connection applies backpressure.
     is_paused: bool,
+    /// Whether the connection wanted input when its output was taken last.
+    wants_input: bool,
     /// Jobs of messages that were read together, to be queued under one lock.
     jobs: Vec<(Job, usize)>,
     out: WriteBuffer,
@@ -86,6 +88,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             reads: true,
             filled: None,
             is_paused: false,
+            wants_input: true,
             jobs: Vec::new(),
             out: WriteBuffer::default(),
             flushed: true,
@@ -141,6 +144,16 @@ impl Pipe {
         !matches!(self.filled, Some(Ok(true))) || self.wire.may_have_frame()
     }
 
+    /// Queues the jobs of the messages that were read.
+    fn queue_jobs<E: Send + 'static>(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>) {
+        match self.jobs.len() {
+            0 => {}
+            // Most messages arrive alone.
+            1 => dispatcher.queue(self.jobs.pop().into_iter()),
+            _ => dispatcher.queue(self.jobs.drain(..)),
+        }
+    }
+
     /// Updates the write deadline. Fails if output is pending and none of it could be written within the write timeout.
     fn note_progress(&mut self, moved: bool, now: impl FnOnce() -> Timestamp) -> io::Result<()> {
         let Some(timeout) = self.write_timeout else { return Ok(()) };
@@ -167,6 +180,8 @@ impl Pipe {
 }
 
 impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
+    const PROCESSES_TIMEOUTS: bool = true;
+
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         self.report_write_error(shared);
@@ -203,7 +218,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             if self.is_paused {
                 self.message_until = None;
                 drop(state);
-                dispatcher.queue(self.jobs.drain(..));
+                self.queue_jobs(dispatcher);
                 return moved;
             }
             let Some(frame) = self.wire.next_frame() else { break };
@@ -216,7 +231,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                     if let Some(job) = dispatcher.call_application(event) {
                         self.jobs.push(job);
                         if self.jobs.len() == BATCH {
-                            dispatcher.queue(self.jobs.drain(..));
+                            self.queue_jobs(dispatcher);
                         }
                     }
                     continue;
@@ -224,10 +239,10 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 None => state.collect(),
             }
             drop(state);
-            dispatcher.queue(self.jobs.drain(..));
+            self.queue_jobs(dispatcher);
             dispatcher.dispatch_waiting();
         }
-        dispatcher.queue(self.jobs.drain(..));
+        self.queue_jobs(dispatcher);
         if self.has_received && !self.wire.has_begun() {
             // The bytes that followed the last message were a blank line, which is not a message.
             self.message_until = None;
@@ -246,17 +261,23 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         true
     }
 
-    fn write(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, cx: &mut Context<'_>) -> bool {
-        if self.failed.is_some() {
-            return false;
-        }
+    fn write(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
-        let capacity = {
+        shared.waiters.fire_timers(now);
+        let (has_events, capacity) = {
             let mut state = shared.lock();
-            self.out.fill(&mut state.binding);
-            shared.waiters.capacity(&state.binding)
+            let has_events = shared.handle_timeout(&mut state, now);
+            if self.failed.is_none() {
+                self.out.fill(&mut state.binding);
+                self.wants_input = state.binding.wants_input(now);
+            }
+            (has_events, shared.waiters.capacity(&state.binding))
         };
         shared.waiters.notify(capacity);
+        let dispatched = has_events && dispatcher.dispatch_waiting();
+        if self.failed.is_some() {
+            return dispatched;
+        }
         let mut moved = false;
         let mut done = Poll::Pending;
         if !self.out.is_empty() {
@@ -287,21 +308,16 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             self.failed = Some(Failed { error: Some(error), until: shared.now() + timeout });
             return true;
         }
-        moved
+        moved || dispatched
     }
 
-    fn awaits_input(
-        &mut self,
-        dispatcher: &Dispatcher<E, PipeBinding<E>>,
-        now: Timestamp,
-        cx: &mut Context<'_>,
-    ) -> bool {
+    fn awaits_input(&mut self, cx: &mut Context<'_>) -> bool {
         let has_deadline = self.message_timeout.is_some() && self.wire.has_begun();
         let is_written = self.out.is_empty() && self.flushed && self.failed.is_none();
         if !self.reads || self.filled.is_some() || has_deadline || !is_written {
             return false;
         }
-        self.is_paused = !dispatcher.shared.lock().binding.wants_input(now);
+        self.is_paused = !self.wants_input;
         if self.is_paused {
             return false;
         }

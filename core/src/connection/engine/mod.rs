@@ -237,9 +237,9 @@ impl Engine {
                 first = Some(Deadline { at, wake });
             }
         };
-        consider(self.calls.next_deadline(), Wake::RequestTimeout);
+        consider(self.calls.allocated().and_then(Outgoing::next_deadline), Wake::RequestTimeout);
         consider(self.requests.next_deadline(), Wake::ReplyTimeout);
-        consider(self.retries.next_due(), Wake::Retry);
+        consider(self.retries.allocated().and_then(Retries::next_due), Wake::Retry);
         consider(self.keepalive.as_ref().and_then(|keepalive| keepalive.due()), Wake::Keepalive);
         consider(self.drain.as_ref().map(|drain| drain.0), Wake::Drain);
         consider(self.pause_ends(), Wake::InputPause);
@@ -338,7 +338,7 @@ impl Engine {
 
     /// Returns the bytes that can be written as soon as the driver polls for output.
     pub(crate) fn leaving_bytes(&self) -> usize {
-        self.outbox.weight() + self.batches.ready()
+        self.outbox.weight() + self.batches.allocated().map_or(0, Batches::ready)
     }
 
     /// Returns the bytes that wait to be written, including those of incomplete batches.

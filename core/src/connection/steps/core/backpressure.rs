@@ -75,9 +75,12 @@ impl Engine {
         if self.phase >= Phase::Draining || limits.input_pause.is_zero() {
             return false;
         }
-        let full = self.requests.len() >= limits.requests
-            || self.request_bytes.saturating_add(limits.next_request()) > limits.request_bytes;
-        self.has_much_to_write(limits.outbox_bytes / 2) || full && self.requests.len() > 0 && !self.waits_for_answers()
+        let has_many_requests = || {
+            let full = self.requests.len() >= limits.requests
+                || self.request_bytes.saturating_add(limits.next_request()) > limits.request_bytes;
+            full && !self.waits_for_answers()
+        };
+        self.has_much_to_write(limits.outbox_bytes / 2) || self.requests.len() > 0 && has_many_requests()
     }
 
     /// Returns whether there is enough room to end a pause.
