@@ -1,13 +1,18 @@
 //! A map for keys that are assigned in rising order.
 
-use alloc::collections::{BTreeMap, VecDeque};
+use alloc::{collections::VecDeque, vec::Vec};
+
+use foldhash::fast::FixedState;
+use hashbrown::HashMap;
 
 /// A map from rising numbers to values.
 ///
 /// The numbers from the oldest entry to the newest one are a window, in which each number has a place, so an entry is
-/// found without a search. If few entries of the window are left, the oldest ones move to a tree: the number of places
-/// stays proportional to the number of entries, and an entry moves at most once. Calls usually end in about the order
-/// in which they began, so the tree is usually empty.
+/// found without a search. If few entries of the window are left, the oldest ones move to a hash table: the number of
+/// places stays proportional to the number of entries, and an entry moves at most once. Calls usually end in about the
+/// order in which they began, so the table is usually empty.
+///
+/// The hashes resist no collisions: use it only for numbers that a peer cannot choose.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowMap<T> {
     window: VecDeque<Option<T>>,
@@ -16,7 +21,7 @@ pub(crate) struct WindowMap<T> {
     /// The number of entries in the window.
     filled: usize,
     /// The entries with smaller numbers.
-    old: BTreeMap<u64, T>,
+    old: HashMap<u64, T, FixedState>,
 }
 
 impl<T> WindowMap<T> {
@@ -24,7 +29,7 @@ impl<T> WindowMap<T> {
     const SLACK: usize = 64;
 
     pub(crate) const fn new() -> Self {
-        Self { window: VecDeque::new(), first: 0, filled: 0, old: BTreeMap::new() }
+        Self { window: VecDeque::new(), first: 0, filled: 0, old: HashMap::with_hasher(FixedState::with_seed(0)) }
     }
 
     /// Returns the place of a number in the window, or behind it.
@@ -95,13 +100,22 @@ impl<T> WindowMap<T> {
         Some(value)
     }
 
-    /// Returns the entries in the order of their numbers.
+    /// Returns the entries in the order of their numbers. The old ones are sorted for that.
     pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
         let places = self.window.iter().enumerate();
         let window = places.filter_map(|(place, value)| Some((self.first + place as u64, value.as_ref()?)));
-        self.old.iter().map(|(number, value)| (*number, value)).chain(window)
+        let mut old: Vec<_> = self.old.iter().map(|(number, value)| (*number, value)).collect();
+        old.sort_unstable_by_key(|(number, _)| *number);
+        old.into_iter().chain(window)
     }
 
+    /// Returns the values, in no particular order.
+    #[cfg(feature = "http")]
+    pub(crate) fn values(&self) -> impl Iterator<Item = &T> {
+        self.old.values().chain(self.window.iter().flatten())
+    }
+
+    /// Returns the values, in no particular order.
     pub(crate) fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.old.values_mut().chain(self.window.iter_mut().flatten())
     }
@@ -114,13 +128,21 @@ impl<T> WindowMap<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::vec::Vec;
+    use alloc::collections::BTreeMap;
 
     /// Checks that a map has the entries of a model, and places in proportion to them.
     fn check(map: &WindowMap<u64>, model: &BTreeMap<u64, u64>) {
         assert_eq!(map.len(), model.len());
         assert_eq!(map.iter().map(|(number, value)| (number, *value)).collect::<Vec<_>>(), model_entries(model));
         assert_eq!(map.filled, map.window.iter().flatten().count());
+        #[cfg(feature = "http")]
+        {
+            let mut values: Vec<_> = map.values().copied().collect();
+            let mut expected: Vec<_> = model.values().copied().collect();
+            values.sort_unstable();
+            expected.sort_unstable();
+            assert_eq!(values, expected);
+        }
     }
 
     fn model_entries(model: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {

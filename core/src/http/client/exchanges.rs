@@ -37,8 +37,9 @@ impl Exchanges {
         self.0.iter().map(|(id, exchange)| (ExchangeId(id), &**exchange))
     }
 
+    /// Returns the exchanges, in no particular order.
     pub(super) fn values(&self) -> impl Iterator<Item = &Exchange> {
-        self.iter().map(|(_, exchange)| exchange)
+        self.0.values().map(|exchange| &**exchange)
     }
 
     pub(super) fn len(&self) -> usize {
