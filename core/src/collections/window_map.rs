@@ -1,6 +1,6 @@
 //! A map for keys that are assigned in rising order.
 
-use alloc::{collections::VecDeque, vec::Vec};
+use alloc::collections::VecDeque;
 
 use foldhash::fast::FixedState;
 use hashbrown::HashMap;
@@ -8,11 +8,14 @@ use hashbrown::HashMap;
 /// A map from rising numbers to values.
 ///
 /// The numbers from the oldest entry to the newest one are a window, in which each number has a place, so an entry is
-/// found without a search. If few entries of the window are left, the oldest ones move to a hash table: the number of
-/// places stays proportional to the number of entries, and an entry moves at most once. Calls usually end in about the
+/// found without a search. When an entry is inserted and few entries of the window are left, the oldest ones move to a
+/// hash table. An insertion may move many entries, but each of them moves at most once. Calls usually end in about the
 /// order in which they began, so the table is usually empty.
 ///
-/// The hashes resist no collisions: use it only for numbers that a peer cannot choose.
+/// The window has at most `2 * n + 6` places for `n` entries when an entry is inserted, and room for half as many more.
+///
+/// The hashes resist no collisions: use it only for numbers that a peer cannot choose. A peer can keep old entries in
+/// the table, but it has to wait for numbers whose hashes collide.
 #[derive(Clone, Debug)]
 pub(crate) struct WindowMap<T> {
     window: VecDeque<Option<T>>,
@@ -25,8 +28,8 @@ pub(crate) struct WindowMap<T> {
 }
 
 impl<T> WindowMap<T> {
-    /// The number of places that a window of few entries may have.
-    const SLACK: usize = 64;
+    /// The number of places that a window may have besides two for each entry.
+    const SLACK: usize = 4;
 
     pub(crate) const fn new() -> Self {
         Self { window: VecDeque::new(), first: 0, filled: 0, old: HashMap::with_hasher(FixedState::with_seed(0)) }
@@ -62,30 +65,43 @@ impl<T> WindowMap<T> {
             self.old.insert(number, value);
             return;
         };
-        match self.window.get_mut(place) {
-            Some(entry) => self.filled += usize::from(entry.replace(value).is_none()),
-            None => {
-                while self.window.len() < place {
-                    self.window.push_back(None);
-                }
-                self.window.push_back(Some(value));
-                self.filled += 1;
-            }
+        if let Some(entry) = self.window.get_mut(place) {
+            self.filled += usize::from(entry.replace(value).is_none());
+            return;
         }
+        if place >= self.window.capacity() {
+            // By half, since the memory of a connection has a limit. A doubling would exceed it.
+            let more = place + 1 - self.window.len() + self.window.len() / 2;
+            self.window.reserve_exact(more.max(Self::SLACK));
+        }
+        while self.window.len() < place {
+            self.window.push_back(None);
+        }
+        self.window.push_back(Some(value));
+        self.filled += 1;
     }
 
     /// Moves the oldest entries out of the window until a place for this number is not too far behind them.
     fn make_place(&mut self, number: u64) {
-        while self.place(number).is_some_and(|place| place > 2 * self.filled + Self::SLACK) {
-            let Some(oldest) = self.window.pop_front() else {
-                self.first = number;
-                return;
-            };
+        if self.place(number).is_none_or(|place| place <= 2 * self.filled + Self::SLACK) {
+            return;
+        }
+        while let Some(oldest) = self.window.pop_front() {
             if let Some(value) = oldest {
                 self.filled -= 1;
                 self.old.insert(self.first, value);
             }
             self.first += 1;
+            if number - self.first <= (2 * self.filled + Self::SLACK) as u64 {
+                break;
+            }
+        }
+        if self.window.is_empty() {
+            self.first = number;
+        }
+        let needed = 2 * self.window.len() + Self::SLACK;
+        if self.window.capacity() > 2 * needed {
+            self.window.shrink_to(needed);
         }
     }
 
@@ -100,13 +116,11 @@ impl<T> WindowMap<T> {
         Some(value)
     }
 
-    /// Returns the entries in the order of their numbers. The old ones are sorted for that.
-    pub(crate) fn iter(&self) -> impl DoubleEndedIterator<Item = (u64, &T)> {
+    /// Returns the entries, in no particular order.
+    pub(crate) fn iter(&self) -> impl Iterator<Item = (u64, &T)> {
         let places = self.window.iter().enumerate();
         let window = places.filter_map(|(place, value)| Some((self.first + place as u64, value.as_ref()?)));
-        let mut old: Vec<_> = self.old.iter().map(|(number, value)| (*number, value)).collect();
-        old.sort_unstable_by_key(|(number, _)| *number);
-        old.into_iter().chain(window)
+        self.old.iter().map(|(number, value)| (*number, value)).chain(window)
     }
 
     /// Returns the values, in no particular order.
@@ -128,12 +142,21 @@ impl<T> WindowMap<T> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use alloc::collections::BTreeMap;
+    use alloc::{collections::BTreeMap, vec::Vec};
 
-    /// Checks that a map has the entries of a model, and places in proportion to them.
-    fn check(map: &WindowMap<u64>, model: &BTreeMap<u64, u64>) {
+    type Map = WindowMap<u64>;
+
+    /// Returns the entries in the order of their numbers.
+    fn entries(map: &Map) -> Vec<(u64, u64)> {
+        let mut entries: Vec<_> = map.iter().map(|(number, value)| (number, *value)).collect();
+        entries.sort_unstable();
+        entries
+    }
+
+    /// Checks that a map has the entries of a model.
+    fn check(map: &Map, model: &BTreeMap<u64, u64>) {
         assert_eq!(map.len(), model.len());
-        assert_eq!(map.iter().map(|(number, value)| (number, *value)).collect::<Vec<_>>(), model_entries(model));
+        assert_eq!(entries(map), model.iter().map(|(number, value)| (*number, *value)).collect::<Vec<_>>());
         assert_eq!(map.filled, map.window.iter().flatten().count());
         #[cfg(feature = "http")]
         {
@@ -145,22 +168,25 @@ mod tests {
         }
     }
 
-    fn model_entries(model: &BTreeMap<u64, u64>) -> Vec<(u64, u64)> {
-        model.iter().map(|(number, value)| (*number, *value)).collect()
+    /// Checks the size of a map to which an entry was added.
+    fn check_size(map: &Map, most_entries: usize) {
+        assert!(map.window.len() <= 2 * map.filled + Map::SLACK + 2, "{} of {}", map.window.len(), map.filled);
+        let most = 3 * most_entries + 4 * Map::SLACK;
+        assert!(map.window.capacity() <= most, "{} for {most_entries}", map.window.capacity());
     }
 
     #[test]
     fn agrees_with_a_tree() {
-        // How many of 16 numbers are skipped, and how many entries are removed when there are 200.
+        // How many of 16 numbers are skipped, and below how many entries none is removed.
         for (gaps, kept) in [(0, 0), (0, 150), (4, 20), (15, 100), (15, 1)] {
-            let (mut map, mut model) = (WindowMap::new(), BTreeMap::new());
+            let (mut map, mut model) = (Map::new(), BTreeMap::new());
             let mut random = 7_u64;
             for number in 0..6000_u64 {
                 crate::test_rng::roll(&mut random);
                 if (random >> 33) % 16 >= gaps {
                     map.insert(number, random);
                     model.insert(number, random);
-                    assert!(map.window.len() <= 3 * map.filled + WindowMap::<u64>::SLACK + 1, "{number}");
+                    check_size(&map, 201);
                 }
                 while model.len() > 200 || model.len() > kept && random >> 63 == 0 {
                     crate::test_rng::roll(&mut random);
@@ -184,30 +210,48 @@ mod tests {
     }
 
     #[test]
-    fn places_stay_in_proportion_to_entries() {
-        let mut map = WindowMap::new();
-        map.insert(1, ());
+    fn an_old_entry_takes_no_place() {
+        let mut map = Map::new();
+        map.insert(1, 0);
         for number in 2..10_000 {
-            map.insert(number, ());
-            assert!(map.window.len() <= WindowMap::<()>::SLACK + 4, "{}", map.window.len());
+            map.insert(number, 0);
+            check_size(&map, 2);
             map.remove(number);
         }
-        assert!(map.window.capacity() <= 256);
-        // A gap takes no places.
-        map.insert(u64::MAX - 1, ());
-        assert_eq!(
-            (map.window.len(), map.iter().map(|(number, ())| number).collect::<Vec<_>>()),
-            (1, [1, u64::MAX - 1].into())
-        );
+        assert_eq!(map.len(), 1);
+    }
+
+    #[test]
+    fn entries_that_stay_take_few_places() {
+        for (of, most) in [(2, 30_000), (3, 8 * Map::SLACK)] {
+            let mut map = Map::new();
+            for number in 0..20_000 {
+                map.insert(number, 0);
+                check_size(&map, map.len());
+                if number % of > 0 {
+                    map.remove(number);
+                }
+            }
+            assert_eq!(map.len() as u64, 20_000_u64.div_ceil(of));
+            assert!(map.window.capacity() <= most, "1 of {of}: {}", map.window.capacity());
+        }
+    }
+
+    #[test]
+    fn a_gap_takes_no_places() {
+        let mut map = Map::new();
+        map.insert(1, 1);
+        map.insert(u64::MAX - 1, 2);
+        assert_eq!((map.window.len(), entries(&map)), (1, [(1, 1), (u64::MAX - 1, 2)].into()));
     }
 
     #[test]
     fn numbers_in_other_orders_are_kept() {
-        let mut map = WindowMap::new();
+        let mut map = Map::new();
         for number in [5, 9, 7, 3, 200, 4, 200] {
             map.insert(number, number);
         }
-        assert_eq!(map.iter().map(|(_, value)| *value).collect::<Vec<_>>(), [3, 4, 5, 7, 9, 200]);
+        assert_eq!(entries(&map).into_iter().map(|(_, value)| value).collect::<Vec<_>>(), [3, 4, 5, 7, 9, 200]);
         assert_eq!(map.len(), 6);
     }
 }

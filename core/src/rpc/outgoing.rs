@@ -511,7 +511,9 @@ impl<T> Outgoing<T> {
 
     /// Returns every call in flight, oldest first.
     pub(crate) fn ids(&self) -> alloc::vec::Vec<CallId> {
-        self.calls.iter().map(|(id, _)| CallId(id)).collect()
+        let mut ids: alloc::vec::Vec<_> = self.calls.iter().map(|(id, _)| CallId(id)).collect();
+        ids.sort_unstable();
+        ids
     }
 }
 

@@ -33,7 +33,7 @@ impl<'a> RawJson<'a> {
     }
 
     /// Creates a value as [`trusted`](Self::trusted) does, for an object in which no member that
-    /// [decides](super::sole) occurs twice.
+    /// [decides](super::sole) should occur twice. Of those the first one counts.
     #[cfg(feature = "http")]
     pub(crate) const fn unambiguous(text: &'a str) -> Self {
         Self::indexed(text, Index::NOTHING.validated(Validated::Names))

@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use http::Response;
 use mcp_proto::{
-    connection::{Event, Failure, Outcome, Violation},
+    connection::{Event, Failure, Outcome, RequestOptions, Violation},
     http::client::ExchangeId,
     protocol::{InvalidHeaderParam, VersionSet},
     wire::{Json, RawJson},
@@ -67,6 +67,40 @@ fn headers_mirror_the_request_body() {
         assert_eq!(header(&request, "accept"), Some("application/json, text/event-stream"));
         assert_eq!(header(&request, "mcp-session-id"), None);
     }
+}
+
+// req: M-HTTP-036 M-HTTP-037
+#[test]
+fn headers_repeat_texts_of_any_spelling() {
+    let mut caller = HttpClient::modern();
+    let long = json!({"name": "n".repeat(300)}).to_string();
+    let texts = [
+        r#"{"name":"b"}"#,
+        r#"{"n\u0061me":"a","arguments":{"name":"x"}}"#,
+        r#"{"arguments":{"name":"x"},"name":"\u0062"}"#,
+        r#"{ "arguments" : [ "name" ] , "name" : "c" , "other" : 1 }"#,
+        r#"{"name":7}"#,
+        "{}",
+        &long,
+        &long,
+    ];
+    let cases = texts.iter().flat_map(|text| [("tools/call", *text), ("prompts/get", *text), ("tools/call", *text)]);
+    for (method, text) in cases {
+        let params = Json::parse(text).expect("it is JSON");
+        let conn = caller.core.connection(caller.now);
+        conn.request_raw(caller.now, method, Some(&RawJson::from(&params)), RequestOptions::default())
+            .expect("allowed");
+        caller.settle();
+        let (_, request) = caller.posted(method);
+        let name = message(&request)["params"]["name"].as_str().map(str::to_owned);
+        assert_eq!(header(&request, "mcp-method"), Some(method), "{text}");
+        assert_eq!(header(&request, "mcp-name"), name.as_deref(), "{text}");
+    }
+    let conn = caller.core.connection(caller.now);
+    conn.request_raw(caller.now, "custom/method", None, RequestOptions::no_timeout()).expect("allowed");
+    caller.settle();
+    let (_, request) = caller.posted("custom/method");
+    assert_eq!((header(&request, "mcp-method"), header(&request, "mcp-name")), (Some("custom/method"), None));
 }
 
 // req: M-HTTP-010

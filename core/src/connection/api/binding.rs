@@ -163,7 +163,8 @@ impl Connection<ClientRole> {
     }
 
     /// Returns what the frame of a request of the application of 2026-07-28 contains, without a look at the frame.
-    /// Returns `None` if it may contain more than the application has written, or may be a request about a task.
+    /// Returns `None` if it may contain more than the application has written, or may be a request about a task. So it
+    /// does for requests whose result is cacheable, and for subscriptions.
     pub(crate) fn stateless_request(&self, call: CallId) -> Option<OutgoingRequest<'_>> {
         let Engine { calls, retries, .. } = &self.engine;
         let retained = retries.get(call).filter(|retained| retained.is_unchanged())?;

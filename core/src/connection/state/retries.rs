@@ -33,7 +33,7 @@ const DISMISSED: usize = 16;
 #[derive(Clone, Debug)]
 pub(crate) struct RetainedCall {
     pub(crate) method: MethodName<'static>,
-    /// The revision in which it was last sent.
+    /// The revision in which it was last sent. While there is one revision of the modern era, it is that.
     pub(crate) version: ProtocolVersion,
     /// The params as the application wrote them.
     pub(crate) params: Vec<u8>,

@@ -1,6 +1,6 @@
 //! The table of the exchanges of a client.
 
-use alloc::boxed::Box;
+use alloc::{boxed::Box, vec::Vec};
 
 use super::{ExchangeId, exchange::Exchange};
 use crate::collections::WindowMap;
@@ -32,9 +32,16 @@ impl Exchanges {
         self.0.remove(id.0).map(|exchange| *exchange)
     }
 
-    /// Returns the exchanges, oldest first.
-    pub(super) fn iter(&self) -> impl DoubleEndedIterator<Item = (ExchangeId, &Exchange)> {
+    /// Returns the exchanges, in no particular order.
+    pub(super) fn iter(&self) -> impl Iterator<Item = (ExchangeId, &Exchange)> {
         self.0.iter().map(|(id, exchange)| (ExchangeId(id), &**exchange))
+    }
+
+    /// Returns the ids of the exchanges that `matches`, oldest first.
+    pub(super) fn ids(&self, matches: impl Fn(&Exchange) -> bool) -> Vec<ExchangeId> {
+        let mut ids: Vec<_> = self.iter().filter(|(_, exchange)| matches(exchange)).map(|(id, _)| id).collect();
+        ids.sort_unstable();
+        ids
     }
 
     /// Returns the exchanges, in no particular order.

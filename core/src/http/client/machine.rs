@@ -225,8 +225,7 @@ impl Client {
             self.start(purpose, self.options.url.clone(), 0);
         }
         let late = |exchange: &Exchange| exchange.deadline().is_some_and(|until| until <= now);
-        let late: Vec<_> = self.exchanges.iter().filter(|(_, it)| late(it)).map(|(id, _)| id).collect();
-        for id in late {
+        for id in self.exchanges.ids(late) {
             self.abort(id);
             if self.gate == SendGate::Initialized(id) {
                 // As after a failure: it is not known whether the server has received the message, and queued messages
@@ -343,7 +342,7 @@ impl Client {
     #[must_use]
     pub fn exchange_of(&self, call: CallId) -> Option<ExchangeId> {
         let carries = |exchange: &Exchange| exchange.purpose.request().is_some_and(|request| request.call == call);
-        self.exchanges.iter().rfind(|(_, exchange)| carries(exchange)).map(|(id, _)| id)
+        self.exchanges.iter().filter(|(_, exchange)| carries(exchange)).map(|(id, _)| id).max()
     }
 
     /// Returns the current resource usage of the client, without its connection.
@@ -452,13 +451,7 @@ impl Client {
         while self.conn.poll_transmit(&mut self.frame).is_some() {
             self.frame.clear();
         }
-        let others: Vec<_> = self
-            .exchanges
-            .iter()
-            .filter(|(_, it)| !matches!(it.purpose, Purpose::DeleteSession(_)))
-            .map(|(id, _)| id)
-            .collect();
-        for id in others {
+        for id in self.exchanges.ids(|exchange| !matches!(exchange.purpose, Purpose::DeleteSession(_))) {
             self.abort(id);
         }
         self.retry_timers.clear();

@@ -157,8 +157,8 @@ impl Client {
         self.retry_timers.retain(|pause| !is_it(pause.purpose.request()));
         let before = self.queued.len();
         self.queued.retain(|post| !is_it(post.request.as_ref()));
-        let found = self.exchanges.iter().find(|(_, exchange)| is_it(exchange.purpose.request()));
-        let Some((id, exchange)) = found else { return self.queued.len() < before };
+        let found = self.exchanges.iter().filter(|(_, exchange)| is_it(exchange.purpose.request()));
+        let Some((id, exchange)) = found.min_by_key(|(id, _)| *id) else { return self.queued.len() < before };
         // The server has accepted a request whose stream is resumed.
         let is_post = matches!(exchange.purpose, Purpose::Post(_));
         let waits_for_credentials = exchange.is_authenticating();

@@ -61,13 +61,8 @@ impl Client {
             forgotten.extend(post.request.as_ref().filter(|_| is_over).map(|request| request.id));
             !is_over
         });
-        let over: Vec<_> = self
-            .exchanges
-            .iter()
-            .filter(|(_, it)| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request()))
-            .map(|(id, _)| id)
-            .collect();
-        for id in over {
+        let over = |it: &Exchange| !matches!(it.state, ExchangeState::Over { .. }) && lost(it.purpose.request());
+        for id in self.exchanges.ids(over) {
             if let Some(Exchange { purpose, sent_in, .. }) = self.abort(id)
                 && let Some(request) = purpose.request().filter(|_| self.is_of_lost_session(sent_in.as_ref()))
             {
@@ -219,8 +214,7 @@ impl Client {
             (_, ExchangeState::Events(_) | ExchangeState::Whole(_)) => true,
             _ => false,
         };
-        let lost: Vec<_> = self.exchanges.iter().filter(|(_, it)| is_lost(it)).map(|(id, _)| id).collect();
-        for id in lost {
+        for id in self.exchanges.ids(is_lost) {
             if let Some(Exchange { purpose, .. }) = self.abort(id) {
                 self.unanswered(&purpose, Failure::SessionLost);
             }
