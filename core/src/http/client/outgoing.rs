@@ -35,7 +35,7 @@ impl Client {
         {
             // Most requests of a session. Nothing of them is repeated in headers.
             let request = SentRequest { call, id, method: method.map(|method| method.in_era(Era::Legacy)) };
-            return self.send_request(frame, request, None);
+            return self.send_post(frame, PostKind::Request, Some(request), None);
         }
         if let Route::Call(call) = route
             && let Some(request) = self.conn.stateless_request(call)
@@ -48,7 +48,7 @@ impl Client {
                 method: request.method.known().map(|method| method.in_era(Era::Modern)),
             };
             return match self.mirror.headers(&self.tools, version, method, params.as_ref()) {
-                Ok(mirrored) => self.send_request(frame, sent, Some(mirrored)),
+                Ok(mirrored) => self.send_post(frame, PostKind::Request, Some(sent), Some(mirrored)),
                 Err(failure) => self.conn.fail(call, failure),
             };
         }
@@ -68,10 +68,6 @@ impl Client {
                 };
                 let known = known.map(|known| known.in_era(if mirrored.is_some() { Era::Modern } else { Era::Legacy }));
                 let request = request(call, &id, known);
-                if let Some(request) = request.as_ref().filter(|_| self.is_blocked) {
-                    // It was paused in the outbox.
-                    self.conn.resume_deadlines(self.clock, request.id);
-                }
                 (kind, request, mirrored)
             }
             Message::Notification { method, params } => {
@@ -97,17 +93,12 @@ impl Client {
         self.send_post(frame, kind, request, mirrored);
     }
 
-    /// Posts a request of the application, as [`send_post`](Self::send_post) does.
-    fn send_request(&mut self, frame: &[u8], request: SentRequest, mirrored: Option<Headers>) {
-        if self.is_blocked {
+    /// Posts a message if the gate is open for messages of this kind, and queues it otherwise.
+    fn send_post(&mut self, frame: &[u8], kind: PostKind, request: Option<SentRequest>, mirrored: Option<Headers>) {
+        if let Some(request) = request.as_ref().filter(|_| self.is_blocked) {
             // It was paused in the outbox.
             self.conn.resume_deadlines(self.clock, request.id);
         }
-        self.send_post(frame, PostKind::Request, Some(request), mirrored);
-    }
-
-    /// Posts a message if the gate is open for messages of this kind, and queues it otherwise.
-    fn send_post(&mut self, frame: &[u8], kind: PostKind, request: Option<SentRequest>, mirrored: Option<Headers>) {
         let again = request.as_ref().is_some_and(|request| self.refreshes.has(request.call));
         let post =
             PostRequest { body: Arc::from(frame), kind, mirrored, request, again, position: StreamPosition::default() };
