@@ -12,7 +12,8 @@ use hashbrown::HashMap;
 /// hash table. An insertion may move many entries, but each of them moves at most once. Calls usually end in about the
 /// order in which they began, so the table is usually empty.
 ///
-/// The window has at most `2 * n + 6` places for `n` entries when an entry is inserted, and room for half as many more.
+/// If numbers rise, the window has at most `2 * n + 6` places for `n` entries when an entry is inserted, and room for
+/// half as many more. An empty window, and a table that has become small, free their room beyond a little.
 ///
 /// The hashes resist no collisions: use it only for numbers that a peer cannot choose. A peer can keep old entries in
 /// the table, but it has to wait for numbers whose hashes collide.
@@ -30,6 +31,9 @@ pub(crate) struct WindowMap<T> {
 impl<T> WindowMap<T> {
     /// The number of places that a window may have besides two for each entry.
     const SLACK: usize = 4;
+
+    /// The room, in entries, that an empty window and a small table keep.
+    const KEPT: usize = 96;
 
     pub(crate) const fn new() -> Self {
         Self { window: VecDeque::new(), first: 0, filled: 0, old: HashMap::with_hasher(FixedState::with_seed(0)) }
@@ -106,12 +110,25 @@ impl<T> WindowMap<T> {
     }
 
     pub(crate) fn remove(&mut self, number: u64) -> Option<T> {
-        let Some(place) = self.place(number) else { return self.old.remove(&number) };
+        let Some(place) = self.place(number) else { return self.remove_old(number) };
         let value = self.window.get_mut(place)?.take()?;
         self.filled -= 1;
         while let Some(None) = self.window.front() {
             self.window.pop_front();
             self.first += 1;
+        }
+        if self.filled == 0 && self.window.capacity() > Self::KEPT {
+            self.window.shrink_to(Self::KEPT);
+        }
+        Some(value)
+    }
+
+    fn remove_old(&mut self, number: u64) -> Option<T> {
+        let value = self.old.remove(&number)?;
+        let needed = 2 * self.old.len();
+        // Each time it shrinks, as many entries were removed as it moves.
+        if self.old.capacity() > Self::KEPT.max(2 * needed) {
+            self.old.shrink_to(needed);
         }
         Some(value)
     }
@@ -238,6 +255,32 @@ mod tests {
     }
 
     #[test]
+    fn a_burst_leaves_little_room() {
+        let burst = || {
+            let mut map = Map::new();
+            (1..=1000).for_each(|number| map.insert(number, number));
+            map
+        };
+        // All end in their order.
+        let mut map = burst();
+        (1..=1000).for_each(|number| assert_eq!(map.remove(number), Some(number)));
+        assert!(map.window.capacity() <= Map::KEPT, "{}", map.window.capacity());
+        // Two stay, and the window moves on.
+        let mut map = burst();
+        (2..1000).for_each(|number| assert_eq!(map.remove(number), Some(number)));
+        map.insert(1001, 1001);
+        assert!(map.window.capacity() <= 8 * Map::SLACK, "{}", map.window.capacity());
+        assert_eq!(entries(&map), [(1, 1), (1000, 1000), (1001, 1001)]);
+        // All become old, and some of them end.
+        let mut map = burst();
+        map.insert(10_000, 0);
+        assert_eq!(map.old.len(), 1000);
+        (1..=990).for_each(|number| assert_eq!(map.remove(number), Some(number)));
+        assert!(map.old.capacity() <= 2 * Map::KEPT, "{}", map.old.capacity());
+        assert_eq!(map.len(), 11);
+    }
+
+    #[test]
     fn a_gap_takes_no_places() {
         let mut map = Map::new();
         map.insert(1, 1);
@@ -251,6 +294,11 @@ mod tests {
         for number in [5, 9, 7, 3, 200, 4, 200] {
             map.insert(number, number);
         }
+        map.insert(3, 30);
+        map.insert(9, 90);
+        assert_eq!((map.remove(3), map.remove(9)), (Some(30), Some(90)));
+        map.insert(3, 3);
+        map.insert(9, 9);
         assert_eq!(entries(&map).into_iter().map(|(_, value)| value).collect::<Vec<_>>(), [3, 4, 5, 7, 9, 200]);
         assert_eq!(map.len(), 6);
     }
