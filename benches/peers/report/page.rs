@@ -6,7 +6,7 @@ use mcp_benches::{FRAMES, IN_FLIGHT, SIZES};
 
 use crate::{
     Results,
-    goals::{goals, short},
+    goals::{REVISIONS, goals, short},
     picture::{Line, draw},
 };
 
@@ -205,52 +205,51 @@ fn groups(Results { times, allocations, .. }: &Results) -> String {
 fn round_trips(Results { times, .. }: &Results) -> String {
     let mut table = Table::new(&["small call", "memory", "of rmcp", "stdio", "of rmcp", "HTTP"]);
     for at_once in [1, 64] {
-        let of = |peer: &str, over: &str| times.of(&format!("{peer}/{over}, {at_once} at once"));
-        for peer in ["blocking", "smol", "tokio", "rmcp"] {
-            let against = |over| format!("{}×", short(of("rmcp", over) / of(peer, over)));
-            let web = if peer == "rmcp" { "".to_owned() } else { time(of(peer, "HTTP")) };
-            table.row([
-                format!("{peer}, {at_once} at once"),
-                time(of(peer, "memory")),
-                against("memory"),
-                time(of(peer, "stdio")),
-                against("stdio"),
-                web,
-            ]);
+        let rmcp = |over: &str| times.of(&format!("rmcp/{over}, {at_once} at once"));
+        let against = |over: &str, it: f64| [time(it), format!("{}×", short(rmcp(over) / it))];
+        let mut row = |name: String, cells: Vec<String>| {
+            let empty = vec![String::new(); 5 - cells.len()];
+            table.row([name].into_iter().chain(cells).chain(empty));
+        };
+        for (_, end) in REVISIONS {
+            for adapter in ["blocking", "smol", "tokio"] {
+                let of = |over: &str| times.of(&format!("{adapter}/{over}, {at_once} at once{end}"));
+                let mut cells = ["memory", "stdio"].map(|over| against(over, of(over))).concat();
+                cells.push(time(of("HTTP")));
+                row(format!("{adapter}, {at_once} at once{end}"), cells);
+            }
         }
+        row(format!("rmcp, {at_once} at once"), ["memory", "stdio"].map(|over| against(over, rmcp(over))).concat());
         for typed in ["", ", typed"] {
             let core = times.of(&format!("round trip/{at_once} at once{typed}"));
-            let against = format!("{}×", short(of("rmcp", "memory") / core));
-            table.row([
-                format!("the core alone, {at_once} at once{typed}"),
-                time(core),
-                against,
-                String::new(),
-                String::new(),
-                String::new(),
-            ]);
+            row(format!("the core alone, {at_once} at once{typed}"), against("memory", core).to_vec());
         }
     }
     format!(
         "## Client and server of the same library\n\nTime per call, and how often it fits into rmcp's. In memory both are in one \
-         process; over stdio they are parent and child.\n\n{}\n![Throughput by size](pictures/size.svg)\n",
+         process; over stdio they are parent and child. Calls are made in a session of 2025-11-25, as those of rmcp's \
+         client and server, or in the stateless 2026-07-28, which a client of this project prefers; each message of \
+         the latter is about twice as long.\n\n{}\n![Throughput by size](pictures/size.svg)\n",
         table.0
     )
 }
 
 fn clients(Results { times, .. }: &Results) -> String {
     let mut table = Table::new(&["client", "1 at once", "of its limit", "64 at once", "of its limit"]);
-    for client in ["blocking", "smol", "tokio", "hyper"] {
-        let of = |client: &str, at_once: usize| times.of(&format!("client/{client}, {at_once} at once"));
-        let cells = [1, 64].map(|at_once| {
-            let it = of(client, at_once);
-            [time(it), short(of("hyper", at_once) / it)]
-        });
-        table.row([client.to_owned()].into_iter().chain(cells.into_iter().flatten()));
+    for (_, end) in REVISIONS {
+        for client in ["blocking", "smol", "tokio", "hyper"] {
+            let of = |client: &str, at_once: usize| times.of(&format!("client/{client}, {at_once} at once{end}"));
+            let cells = [1, 64].map(|at_once| {
+                let it = of(client, at_once);
+                [time(it), short(of("hyper", at_once) / it)]
+            });
+            table.row([format!("{client}{end}")].into_iter().chain(cells.into_iter().flatten()));
+        }
     }
     format!(
         "## Clients over HTTP\n\nTime per call of one server, that of `mcp-tokio` in a process of its own, which answers in JSON. `hyper` \
-         sends prepared requests, and searches the responses for the text. Its rate is 1.\n\n{}",
+         sends prepared requests of the same revision, with the same headers and members, and searches the responses \
+         for the text. Its rate is 1.\n\n{}",
         table.0
     )
 }

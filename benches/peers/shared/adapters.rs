@@ -6,13 +6,14 @@ use mcp_benches::{ARGUMENTS, Case, TEXT};
 use mcp_blocking::Command;
 use mcp_proto::{
     connection::{ClientRole, SendError},
+    protocol::{ProtocolVersion, VersionSet},
     wire::JsonObject,
 };
 use mcp_service::{Context, Host, Peer, Service, Tool};
 use tokio::runtime::{Builder, Runtime};
 
 use super::{
-    AT_ONCE, SERVE, case, rounds,
+    AT_ONCE, Make, REVISIONS, SERVE, case, rounds,
     service::{Echo, schema, service},
 };
 
@@ -54,8 +55,9 @@ fn blocking_web() -> Service {
     service.build().expect("two tools")
 }
 
-pub(super) fn host() -> Host {
-    Host::builder("client", "1.0.0").build()
+/// Returns the host of a client that speaks only this revision.
+pub(super) fn host(revision: ProtocolVersion) -> Host {
+    Host::builder("client", "1.0.0").versions(VersionSet::only(revision)).build()
 }
 
 fn url(address: SocketAddr) -> String {
@@ -127,20 +129,20 @@ pub(super) fn blocking_calls(client: &Peer<ClientRole>, arguments: &JsonObject, 
     }
 }
 
-fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+fn blocking(over: &str, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
     let (server, client) = match over {
         "memory" => {
             let (here, there) = mcp_blocking::Transport::pair(CAPACITY);
             let server = mcp_blocking::Server::start(&functions(), there, &mcp_blocking::DriverOptions::default());
-            (Some(server.expect("a server")), mcp_blocking::Client::connect(here, &host()))
+            (Some(server.expect("a server")), mcp_blocking::Client::connect(here, &host(revision)))
         }
         "HTTP" => {
             let listener = mcp_blocking::http::Listener::bind(ANYWHERE).expect("a socket");
             let url = url(listener.local_addr());
             thread::spawn(move || listener.serve(&functions()));
-            (None, mcp_blocking::Client::connect_http(&url, &host()))
+            (None, mcp_blocking::Client::connect_http(&url, &host(revision)))
         }
-        _ => (None, mcp_blocking::Client::spawn(child("blocking"), &host())),
+        _ => (None, mcp_blocking::Client::spawn(child("blocking"), &host(revision))),
     };
     let (client, arguments) = (client.expect("a client"), arguments());
     Box::new(move || {
@@ -152,22 +154,22 @@ fn blocking(over: &str, at_once: usize) -> Box<dyn FnMut()> {
 /// Cases of an async adapter. They differ in names and in the function that blocks on a future.
 macro_rules! on_a_runtime {
     ($name:ident, $adapter:ident, $runtime:expr, $block_on:path, $spawn:expr) => {
-        fn $name(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+        fn $name(over: &str, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
             let runtime = $runtime;
             let connecting = async {
                 match over {
                     "memory" => {
                         let (here, there) = $adapter::Transport::pair(CAPACITY);
                         let server = $adapter::Server::start(&futures(), there, &$adapter::DriverOptions::default());
-                        (Some(server.expect("a server")), $adapter::Client::connect(here, &host()).await)
+                        (Some(server.expect("a server")), $adapter::Client::connect(here, &host(revision)).await)
                     }
                     "HTTP" => {
                         let listener = $adapter::http::Listener::bind(ANYWHERE).await.expect("a socket");
                         let url = url(listener.local_addr());
                         $spawn(async move { listener.serve(&futures()).await });
-                        (None, $adapter::Client::connect_http(&url, &host()).await)
+                        (None, $adapter::Client::connect_http(&url, &host(revision)).await)
                     }
-                    _ => (None, $adapter::Client::spawn(child(stringify!($name)), &host()).await),
+                    _ => (None, $adapter::Client::spawn(child(stringify!($name)), &host(revision)).await),
                 }
             };
             let (server, client) = $block_on(&runtime, connecting);
@@ -192,13 +194,10 @@ on_a_runtime!(smol, mcp_smol, (), on_smol, |serving| smol::spawn(serving).detach
 on_a_runtime!(tokio, mcp_tokio, runtime(), on_tokio, |serving| drop(tokio::spawn(serving)));
 
 pub(super) fn cases() -> Vec<Case> {
-    let mut cases = Vec::new();
-    for at_once in AT_ONCE {
-        for over in ["memory", "stdio", "HTTP"] {
-            cases.push(case("blocking", over, at_once, blocking));
-            cases.push(case("smol", over, at_once, smol));
-            cases.push(case("tokio", over, at_once, tokio));
-        }
-    }
-    cases
+    let adapters: [(_, Make); 3] = [("blocking", blocking), ("smol", smol), ("tokio", tokio)];
+    let of = |revision| {
+        let over = |over, at_once| adapters.map(|(name, make)| case(name, over, revision, at_once, make));
+        AT_ONCE.map(|at_once| ["memory", "stdio", "HTTP"].map(|name| over(name, at_once)))
+    };
+    REVISIONS.into_iter().flat_map(of).flatten().flatten().collect()
 }

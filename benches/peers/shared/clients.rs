@@ -14,17 +14,24 @@ use hyper::{
 };
 use hyper_util::rt::TokioIo;
 use mcp_benches::{ARGUMENTS, Case, TEXT, Work};
+use mcp_proto::protocol::{Era, ProtocolVersion};
 use memchr::memmem;
 use tokio::net::TcpStream;
 
 use super::{
-    AT_ONCE, CALLS,
+    AT_ONCE, CALLS, REVISIONS,
     adapters::{arguments, blocking_calls, calls, host, runtime},
-    child, rounds,
+    child, name, rounds,
 };
 
-const INITIALIZE: &str = r#"{"jsonrpc":"2.0","id":0,"method":"initialize","params":{"protocolVersion":"2025-06-18","capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}}}"#;
 const INITIALIZED: &str = r#"{"jsonrpc":"2.0","method":"notifications/initialized"}"#;
+
+/// The members of `_meta` that each request of 2026-07-28 has.
+const META: &str = concat!(
+    r#""io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+    r#""io.modelcontextprotocol/clientInfo":{"name":"client","version":"1.0.0"},"#,
+    r#""io.modelcontextprotocol/clientCapabilities":{"extensions":{"io.modelcontextprotocol/tasks":{}}}"#,
+);
 
 /// The server, and its address. Dropping it ends it.
 struct Server(Child, String);
@@ -49,8 +56,8 @@ impl Drop for Server {
     }
 }
 
-fn blocking(server: Server, at_once: usize) -> Box<dyn FnMut()> {
-    let client = mcp_blocking::Client::connect_http(&server.url(), &host()).expect("a client");
+fn blocking(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
+    let client = mcp_blocking::Client::connect_http(&server.url(), &host(revision)).expect("a client");
     let arguments = arguments();
     Box::new(move || {
         let _ = &server;
@@ -58,8 +65,8 @@ fn blocking(server: Server, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-fn smol(server: Server, at_once: usize) -> Box<dyn FnMut()> {
-    let client = smol::block_on(mcp_smol::Client::connect_http(&server.url(), &host())).expect("a client");
+fn smol(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
+    let client = smol::block_on(mcp_smol::Client::connect_http(&server.url(), &host(revision))).expect("a client");
     let arguments = arguments();
     Box::new(move || {
         let _ = &server;
@@ -67,9 +74,9 @@ fn smol(server: Server, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-fn tokio(server: Server, at_once: usize) -> Box<dyn FnMut()> {
+fn tokio(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
     let runtime = runtime();
-    let client = runtime.block_on(mcp_tokio::Client::connect_http(&server.url(), &host())).expect("a client");
+    let client = runtime.block_on(mcp_tokio::Client::connect_http(&server.url(), &host(revision))).expect("a client");
     let arguments = arguments();
     Box::new(move || {
         let _ = &server;
@@ -77,15 +84,40 @@ fn tokio(server: Server, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-fn post(session: &str, body: String) -> Request<Full<Bytes>> {
+/// Returns a request with what every client sends, and with these headers.
+fn post(headers: &[(&'static str, &str)], body: String) -> Request<Full<Bytes>> {
     let mut request = Request::post("/mcp")
         .header("host", "localhost")
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream");
-    if !session.is_empty() {
-        request = request.header("mcp-session-id", session).header("mcp-protocol-version", "2025-06-18");
+    for (name, value) in headers {
+        request = request.header(*name, *value);
     }
     request.body(Full::new(body.into())).expect("a request")
+}
+
+/// Opens a session of this revision. Returns its id.
+async fn session(connection: &mut SendRequest<Full<Bytes>>, version: &str) -> String {
+    let capabilities = r#""capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}"#;
+    let params = format!(r#"{{"protocolVersion":"{version}",{capabilities}}}"#);
+    let initialize = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#);
+    let response = connection.send_request(post(&[], initialize)).await.expect("a response");
+    let session = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
+    read(response).await;
+    let headers = [("mcp-session-id", &*session), ("mcp-protocol-version", version)];
+    let accepted = connection.send_request(post(&headers, INITIALIZED.to_owned())).await.expect("a response");
+    read(accepted).await;
+    session
+}
+
+/// Returns the body of a call, with the `_meta` that the other clients send.
+fn call(revision: ProtocolVersion, id: u64) -> String {
+    let meta = match revision.era() {
+        Era::Legacy => format!(r#"{{"progressToken":{id}}}"#),
+        Era::Modern => format!(r#"{{"progressToken":{id},{META}}}"#),
+    };
+    let params = format!(r#"{{"_meta":{meta},"name":"echo","arguments":{ARGUMENTS}}}"#);
+    format!(r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/call","params":{params}}}"#)
 }
 
 async fn read(response: Response<Incoming>) -> Bytes {
@@ -106,29 +138,27 @@ async fn connections(address: &str, count: usize) -> Vec<SendRequest<Full<Bytes>
 }
 
 /// Makes calls with hyper, each over a connection of its own, and searches the bodies of the responses for the text.
-fn bare(server: Server, at_once: usize) -> Box<dyn FnMut()> {
-    let runtime = runtime();
-    let (mut connections, session) = runtime.block_on(async {
-        let mut connections = connections(&server.1, at_once).await;
-        let response = connections[0].send_request(post("", INITIALIZE.to_owned())).await.expect("a response");
-        let session = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
-        read(response).await;
-        let accepted = connections[0].send_request(post(&session, INITIALIZED.to_owned())).await.expect("a response");
-        read(accepted).await;
-        (connections, session)
-    });
+/// Their requests have the headers and the members that those of the other clients have.
+fn bare(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
+    let (runtime, version) = (runtime(), revision.as_str());
+    let mut connections = runtime.block_on(connections(&server.1, at_once));
+    let session = match revision.era() {
+        Era::Legacy => runtime.block_on(session(&mut connections[0], version)),
+        Era::Modern => String::new(),
+    };
     let mut id = 0;
     Box::new(move || {
         let _ = &server;
+        let headers = match revision.era() {
+            Era::Legacy => vec![("mcp-session-id", &*session), ("mcp-protocol-version", version)],
+            Era::Modern => vec![("mcp-protocol-version", version), ("mcp-method", "tools/call"), ("mcp-name", "echo")],
+        };
         runtime.block_on(async {
             for _ in 0..rounds(at_once) {
                 let mut responses = Vec::with_capacity(connections.len());
                 for connection in &mut connections {
                     id += 1;
-                    let params = format!("{{\"name\":\"echo\",\"arguments\":{ARGUMENTS}}}");
-                    let call =
-                        format!("{{\"jsonrpc\":\"2.0\",\"id\":{id},\"method\":\"tools/call\",\"params\":{params}}}");
-                    responses.push(connection.send_request(post(&session, call)));
+                    responses.push(connection.send_request(post(&headers, call(revision, id))));
                 }
                 for response in responses {
                     let body = read(response.await.expect("a response")).await;
@@ -139,15 +169,16 @@ fn bare(server: Server, at_once: usize) -> Box<dyn FnMut()> {
     })
 }
 
-/// A client and its calls, and how many of them it makes at once.
-type Make = fn(Server, usize) -> Box<dyn FnMut()>;
+/// A client of a revision and its calls, and how many of them it makes at once.
+type Make = fn(Server, ProtocolVersion, usize) -> Box<dyn FnMut()>;
 
 pub(super) fn cases() -> Vec<Case> {
     let clients: [(&str, Make); 4] = [("blocking", blocking), ("smol", smol), ("tokio", tokio), ("hyper", bare)];
-    let case = |(name, make): (&str, Make), at_once: usize| {
+    let case = |(client, make): (&str, Make), revision, at_once| {
         let bytes = ARGUMENTS.len() + TEXT.len();
-        let work = move || Work::new(CALLS, CALLS * bytes, make(Server::start(), at_once));
-        Case::new("client", format!("{name}, {at_once} at once"), work)
+        let work = move || Work::new(CALLS, CALLS * bytes, make(Server::start(), revision, at_once));
+        Case::new("client", format!("{client}, {}", name(revision, at_once)), work)
     };
-    AT_ONCE.into_iter().flat_map(|at_once| clients.map(|client| case(client, at_once))).collect()
+    let of = |revision| AT_ONCE.map(|at_once| clients.map(|client| case(client, revision, at_once)));
+    REVISIONS.into_iter().flat_map(of).flatten().collect()
 }

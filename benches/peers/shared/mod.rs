@@ -11,6 +11,7 @@ mod service;
 use std::{env, process::Command};
 
 use mcp_benches::{Case, Work};
+use mcp_proto::protocol::{Era, ProtocolVersion};
 
 /// The environment variable with the server of a child process: the name of an adapter, after `HTTP ` if it serves
 /// HTTP.
@@ -18,6 +19,12 @@ const SERVE: &str = "ECHO";
 
 /// How many calls are made at once.
 const AT_ONCE: [usize; 2] = [1, 64];
+
+/// The revisions of the calls: the newest one with sessions, which the peers speak, and the stateless one.
+const REVISIONS: [ProtocolVersion; 2] = [ProtocolVersion::LATEST_LEGACY, ProtocolVersion::LATEST];
+
+/// Makes the calls of a case, over this transport, in this revision, and as many at once.
+type Make = fn(&str, ProtocolVersion, usize) -> Box<dyn FnMut()>;
 
 /// Serves standard input and output, or HTTP, if this is a child process. Returns whether it did.
 pub(crate) fn serve() -> bool {
@@ -52,10 +59,18 @@ pub(crate) fn cases() -> Vec<Case> {
 }
 
 /// A case of this many small calls at once.
-fn case(peer: &'static str, over: &'static str, at_once: usize, make: fn(&str, usize) -> Box<dyn FnMut()>) -> Case {
-    Case::new(peer, format!("{over}, {at_once} at once"), move || {
+fn case(peer: &'static str, over: &'static str, revision: ProtocolVersion, at_once: usize, make: Make) -> Case {
+    Case::new(peer, format!("{over}, {}", name(revision, at_once)), move || {
         // Envelopes are not counted: their length depends on the library.
         let bytes = mcp_benches::ARGUMENTS.len() + mcp_benches::TEXT.len();
-        Work::new(CALLS, CALLS * bytes, make(over, at_once))
+        Work::new(CALLS, CALLS * bytes, make(over, revision, at_once))
     })
+}
+
+/// Returns the end of the name of a case.
+fn name(revision: ProtocolVersion, at_once: usize) -> String {
+    match revision.era() {
+        Era::Legacy => format!("{at_once} at once"),
+        Era::Modern => format!("{at_once} at once, {}", revision.as_str()),
+    }
 }

@@ -2,6 +2,7 @@
 
 use futures_util::future::join_all;
 use mcp_benches::{ARGUMENTS, Case, TEXT};
+use mcp_proto::protocol::ProtocolVersion;
 use rmcp::{RoleClient, ServiceExt, model::CallToolRequestParams, service::Peer, transport::TokioChildProcess};
 use tokio::runtime::{Builder, Runtime};
 
@@ -31,7 +32,7 @@ async fn calls(client: &Peer<RoleClient>, call: &CallToolRequestParams, at_once:
     }
 }
 
-fn rmcp(over: &str, at_once: usize) -> Box<dyn FnMut()> {
+fn rmcp(over: &str, _: ProtocolVersion, at_once: usize) -> Box<dyn FnMut()> {
     let runtime = runtime();
     let (server, client) = runtime.block_on(async {
         if over == "memory" {
@@ -52,5 +53,7 @@ fn rmcp(over: &str, at_once: usize) -> Box<dyn FnMut()> {
 }
 
 pub(super) fn cases() -> Vec<Case> {
-    AT_ONCE.iter().flat_map(|at_once| ["memory", "stdio"].map(|over| case("rmcp", over, *at_once, rmcp))).collect()
+    // Its client and its server negotiate this revision.
+    let revision = ProtocolVersion::LATEST_LEGACY;
+    AT_ONCE.iter().flat_map(|at| ["memory", "stdio"].map(|over| case("rmcp", over, revision, *at, rmcp))).collect()
 }
