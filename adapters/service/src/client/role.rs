@@ -209,8 +209,7 @@ impl SessionState<ClientRole> {
 
     fn list_roots(self: &Arc<Self>, inbound: &InboundRequest<'_, ClientRole>) -> RpcResult<Option<Job>> {
         let list: ListRootsParams = params(inbound.params.as_ref())?;
-        let meta = list.meta.clone();
-        Ok(Some(self.handler_job(inbound, meta, HandlerKind::Async, move |context| {
+        Ok(Some(self.handler_job(inbound, HandlerKind::Async, move |context| {
             Deferred::poll_once(list_roots(list, context.clone()))
         })))
     }
@@ -262,9 +261,7 @@ impl SessionState<ClientRole> {
                 |_| None,
                 move |context| Deferred::poll_once(f(params, context.clone())),
             ),
-            None => {
-                self.handler_job(inbound, meta, kind, move |context| Deferred::poll_once(f(params, context.clone())))
-            }
+            None => self.handler_job(inbound, kind, move |context| Deferred::poll_once(f(params, context.clone()))),
         })
     }
 }

@@ -109,7 +109,7 @@ impl<E: Role> Context<E> {
     /// Returns the `_meta` of the request.
     #[must_use]
     pub fn meta(&self) -> Option<&Meta> {
-        self.in_flight.meta.as_ref()
+        self.in_flight.meta()
     }
 
     /// Returns the distributed trace of the request. Requests through this context belong to it as well, unless their

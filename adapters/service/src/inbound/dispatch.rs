@@ -11,7 +11,7 @@ use mcp_proto::{
     connection::{CancelCause, Violation},
     protocol::MethodName,
     rpc::{CallId, ReplyKey},
-    schema::{EmptyResult, Encode, Meta},
+    schema::{EmptyResult, Encode},
     wire::{ErrorObject, RawJson},
 };
 
@@ -50,7 +50,7 @@ impl<E: Dispatch> SessionState<E> {
             return self.refuse(inbound, ErrorObject::method_not_found(method));
         };
         let params = inbound.params.clone().map(RawJson::into_owned);
-        Some(self.handler_job(inbound, inbound.meta(), request_handler.kind, move |context| {
+        Some(self.handler_job(inbound, request_handler.kind, move |context| {
             let request = context.clone();
             let answer = (request_handler.run)(params, context.clone());
             answer.map(move |answer| answer.map_err(|failure| request.explain(failure)))
@@ -67,7 +67,7 @@ impl<E: Dispatch> SessionState<E> {
         if self.has_layers() {
             let shared = self.clone();
             let run = of_any_result(move |_: &Context<E>| Deferred::ready(f(&shared)));
-            let in_flight = self.begin_request(inbound, inbound.meta(), false);
+            let in_flight = self.begin_request(inbound, inbound.meta().as_ref(), false);
             return Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, run));
         }
         let span = Span::of(inbound);
@@ -101,11 +101,10 @@ impl<E: Dispatch> SessionState<E> {
     pub(crate) fn handler_job<T: Encode + Send + Sync + 'static>(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, E>,
-        meta: Option<Meta>,
         kind: HandlerKind,
         f: impl FnOnce(&Context<E>) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> Job {
-        self.scoped_job(inbound, self.begin_request(inbound, meta, true), kind, f)
+        self.scoped_job(inbound, self.begin_request(inbound, inbound.meta().as_ref(), true), kind, f)
     }
 
     /// Creates the job of this kind that responds to a request whose entry exists.
@@ -126,7 +125,7 @@ impl<E: Dispatch> SessionState<E> {
     pub(crate) fn begin_request(
         &self,
         inbound: &InboundRequest<'_, E>,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
         has_handler: bool,
     ) -> Arc<InFlight<E::InFlight>> {
         self.in_flight.begin(InFlight::from_pool(), inbound.key, meta, |in_flight| {
@@ -143,7 +142,7 @@ impl<E: Dispatch> SessionState<E> {
         &self,
         entry: Option<Arc<InFlight<E::InFlight>>>,
         inbound: &InboundRequest<'_, E>,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
         arguments: &RawJson<'_>,
     ) -> Arc<InFlight<E::InFlight>> {
         self.in_flight.begin(entry.or_else(InFlight::from_pool), inbound.key, meta, |in_flight| {

@@ -13,7 +13,7 @@ use mcp_proto::{
     connection::CancelCause,
     rpc::{CallId, ReplyKey},
     schema::Meta,
-    wire::JsonObject,
+    wire::{JsonObject, RawJson},
 };
 
 use super::{received::Received, request::RequestInfo};
@@ -34,8 +34,9 @@ pub(crate) enum RequestOrigin {
 /// The state of a request in flight, shared by its handler, the context and the code that cancels it.
 pub struct InFlight<X> {
     pub(crate) origin: RequestOrigin,
-    /// The `_meta` of the request.
-    pub(crate) meta: Option<Meta>,
+    /// The `_meta` of the request, if `has_meta`. Its memory is kept for reuse.
+    meta: Meta,
+    has_meta: bool,
     /// Boxed, since few handlers need it, so that small requests stay small.
     pub(crate) info: OnceLock<Box<RequestInfo>>,
     /// The request as middleware sees it. Boxed, since few applications have middleware; the box is kept for reuse.
@@ -81,11 +82,15 @@ pub trait RoleInFlight: Default + Send + Sync + 'static {
 /// How many entries a thread keeps.
 const MAX_POOLED: usize = 64;
 
+/// The largest memory for `_meta` that an entry keeps, in bytes.
+const MAX_META: usize = 1 << 10;
+
 impl<X: RoleInFlight> InFlight<X> {
-    fn new(origin: RequestOrigin, meta: Option<Meta>) -> Self {
+    fn new(origin: RequestOrigin) -> Self {
         Self {
             origin,
-            meta,
+            meta: Meta::new(),
+            has_meta: false,
             info: OnceLock::new(),
             received: OnceLock::new(),
             arguments: OnceLock::new(),
@@ -102,24 +107,34 @@ impl<X: RoleInFlight> InFlight<X> {
         X::with_pool(Vec::pop).flatten()
     }
 
-    /// Creates the entry of a request, in `place` if there is one. `record` can record it for middleware.
+    /// Creates the entry of a request with this `_meta`, in `place` if there is one. `record` can record it for
+    /// middleware.
     pub(crate) fn of_request(
         place: Option<Arc<Self>>,
         key: ReplyKey,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
         record: impl FnOnce(&mut Self),
     ) -> Arc<Self> {
         let origin = RequestOrigin::Request(key);
+        let begin = |entry: &mut Self| {
+            entry.has_meta = meta.is_some_and(|meta| entry.meta.replace_with(meta));
+            record(entry);
+        };
         if let Some(mut place) = place
             && let Some(free) = Arc::get_mut(&mut place)
         {
-            (free.origin, free.meta) = (origin, meta);
-            record(free);
+            free.origin = origin;
+            begin(free);
             return place;
         }
-        let mut new = Self::new(origin, meta);
-        record(&mut new);
+        let mut new = Self::new(origin);
+        begin(&mut new);
         Arc::new(new)
+    }
+
+    /// Returns the `_meta` of the request.
+    pub(crate) fn meta(&self) -> Option<&Meta> {
+        self.has_meta.then_some(&self.meta)
     }
 
     /// Records the request for middleware.
@@ -135,7 +150,8 @@ impl<X: RoleInFlight> InFlight<X> {
     /// Clears the entry for reuse. There are no other references and no waiters.
     fn clear(&mut self) {
         self.origin = RequestOrigin::Task(String::new());
-        self.meta = None;
+        self.meta.clear(MAX_META);
+        self.has_meta = false;
         // One by one: a tuple of them would be moved before it is dropped.
         drop(self.info.take());
         drop(self.arguments.take());
@@ -151,7 +167,8 @@ impl<X: RoleInFlight> InFlight<X> {
 
     /// Creates the entry of the task `id`.
     pub(crate) fn of_task(id: String, meta: Option<Meta>) -> Arc<Self> {
-        Arc::new(Self::new(RequestOrigin::Task(id), meta))
+        let has_meta = meta.is_some();
+        Arc::new(Self { meta: meta.unwrap_or_default(), has_meta, ..Self::new(RequestOrigin::Task(id)) })
     }
 
     /// Recycles the entry of an ended request, unless it is still referenced.
@@ -250,7 +267,7 @@ impl<X: RoleInFlight> InFlightTable<X> {
         &self,
         place: Option<Arc<InFlight<X>>>,
         key: ReplyKey,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
         record: impl FnOnce(&mut InFlight<X>),
     ) -> Arc<InFlight<X>> {
         let in_flight = InFlight::of_request(place, key, meta, record);
@@ -310,12 +327,13 @@ mod tests {
 
     #[test]
     fn clear_resets_in_flight_entry() {
-        let mut in_flight: InFlight<ServerInFlight> = InFlight::new(RequestOrigin::Task("1".into()), Some(Meta::new()));
+        let mut in_flight: InFlight<ServerInFlight> = InFlight::new(RequestOrigin::Task("1".into()));
+        (in_flight.meta, in_flight.has_meta) = (Meta::new(), true);
         in_flight.cancel(CancelCause::Closed);
         assert!(in_flight.arguments.set(Arc::new(JsonObject::empty())).is_ok());
         in_flight.clear();
         assert!(in_flight.arguments.get().is_none());
-        assert!(!in_flight.is_cancelled() && in_flight.cause().is_none() && in_flight.meta.is_none());
+        assert!(!in_flight.is_cancelled() && in_flight.cause().is_none() && in_flight.meta().is_none());
         assert!(lock(&in_flight.state).calls.is_empty());
         assert!(matches!(in_flight.origin, RequestOrigin::Task(id) if id.is_empty()));
     }

@@ -102,7 +102,12 @@ pub struct InboundRequest<'a, E> {
 
 impl<E> InboundRequest<'_, E> {
     /// Returns its `_meta`, if it has a valid one.
-    pub(crate) fn meta(&self) -> Option<Meta> {
-        self.params.as_ref()?.member("_meta")?.decode().ok()
+    pub(crate) fn meta(&self) -> Option<RawJson<'_>> {
+        self.params.as_ref()?.member("_meta").filter(RawJson::is_object)
+    }
+
+    /// Returns the distributed trace in its `_meta`, if there is one.
+    pub(crate) fn trace(&self) -> Option<TraceContext> {
+        self.meta()?.decode::<Meta>().ok()?.trace()
     }
 }

@@ -32,7 +32,7 @@ mod there {
                 return Self(tracing::Span::none());
             }
             let mut info = inbound.connection.read(|conn| E::info(conn, Some(inbound.key)));
-            info.trace = info.trace.or_else(|| inbound.meta()?.trace());
+            info.trace = info.trace.or_else(|| inbound.trace());
             let summary = summary(inbound);
             #[cfg(feature = "log-layer")]
             return LogTarget::offer(inbound.connection, inbound.key, || Self::new(info, summary));

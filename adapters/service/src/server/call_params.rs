@@ -5,7 +5,7 @@ use std::borrow::Cow;
 use mcp_proto::{
     connection::ServerRole,
     protocol::Era,
-    schema::{At, CallToolParams, Map, Meta, TaskMetadata},
+    schema::{At, CallToolParams, Map, TaskMetadata},
     wire::{ErrorObject, Json, JsonObject, RawJson},
 };
 
@@ -20,7 +20,9 @@ pub(super) struct CallParams<'a> {
     pub(super) arguments: RawJson<'a>,
     /// The request for a task, if the call has one (2025-11-25).
     pub(super) task: Option<TaskMetadata>,
-    pub(super) meta: Option<Meta>,
+    pub(super) meta: Option<RawJson<'a>>,
+    /// Whether there is nothing else, so that the call does not repeat one that required input (2026-07-28).
+    pub(super) is_plain: bool,
 }
 
 impl<'a> CallParams<'a> {
@@ -28,17 +30,19 @@ impl<'a> CallParams<'a> {
         if let Some(called) = inbound.params.as_ref().and_then(Self::plain) {
             return Ok(called);
         }
-        let CallToolParams { name, arguments, task, meta, .. } = read(inbound)?;
+        let CallToolParams { name, arguments, task, .. } = read(inbound)?;
         let arguments = arguments.unwrap_or_else(JsonObject::empty);
-        Ok(Self { name: name.into(), arguments: RawJson::from(&arguments).into_owned(), task, meta })
+        let (arguments, meta) = (RawJson::from(&arguments).into_owned(), inbound.meta());
+        Ok(Self { name: name.into(), arguments, task, meta, is_plain: false })
     }
 
     /// Reads params that are no more than a name, arguments and `_meta`, as most are. It does not parse the arguments,
     /// which may be large. Returns `None` if there is more, or anything is wrong.
     fn plain(raw: &'a RawJson<'_>) -> Option<Self> {
         let [name, arguments, meta] = raw.only(["name", "arguments", "_meta"])?;
-        let meta = meta.map(|meta| meta.decode()).transpose().ok()?;
-        Some(Self { name: name?.into_text()?, arguments: arguments.filter(RawJson::is_object)?, task: None, meta })
+        let (name, arguments) = (name?.into_text()?, arguments.filter(RawJson::is_object)?);
+        let is_plain = meta.as_ref().is_none_or(RawJson::is_object);
+        is_plain.then_some(Self { name, arguments, task: None, meta, is_plain })
     }
 }
 

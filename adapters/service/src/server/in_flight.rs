@@ -68,7 +68,7 @@ mod tests {
         let caller = CallerId { declared: CapabilitySet::EMPTY, principal: None, max_rounds: 1 };
         let state_signer = StateSigner::new("test".into(), None, Duration::ZERO);
         let rounds = InputRounds::begin(&state_signer, Method::CallTool, None, caller).expect("the first round");
-        assert!(entry.role.rounds.set(rounds.into()).is_ok());
+        assert!(entry.role.rounds.set(rounds).is_ok());
         assert!(entry.role.side_effect.set("it was sent".into()).is_ok());
         let _ = entry.cancel(mcp_proto::connection::CancelCause::TimedOut);
         entry.recycle();

@@ -4,7 +4,6 @@ use std::{sync::Arc, thread::LocalKey};
 
 use mcp_proto::{
     connection::ServerRole,
-    schema::Meta,
     wire::{ErrorObject, RawJson},
 };
 
@@ -55,7 +54,7 @@ impl LayeredToolCall {
         inbound: &InboundRequest<'_, ServerRole>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (Self::take(), tool.kind());

@@ -4,20 +4,24 @@ use std::{sync::Arc, thread::LocalKey};
 
 use mcp_proto::{
     connection::ServerRole,
-    schema::Meta,
     wire::{OwnedRawJson, RawJson},
 };
 
 use super::{
+    input_required::{InputRounds, run_in_rounds},
     pool::{Pool, Pooled},
     tool::Tool,
+    tool_result::ToolAnswer,
 };
 use crate::{
     driver_api::{
         deferred::Deferred,
         job::{Job, Start},
     },
-    inbound::{request::InboundRequest, request_scope::RequestScope, responder::Responder, state::SessionState},
+    inbound::{
+        context::Context, request::InboundRequest, request_scope::RequestScope, responder::Responder,
+        state::SessionState,
+    },
 };
 
 thread_local! {
@@ -38,6 +42,8 @@ struct QueuedCall {
     arguments: OwnedRawJson,
     scope: RequestScope,
     responder: Responder<ServerRole>,
+    /// The rounds of input, if the handler can request input in this way (2026-07-28).
+    rounds: Option<Box<InputRounds>>,
 }
 
 impl Pooled for PooledCall {
@@ -50,29 +56,36 @@ impl PooledCall {
         inbound: &InboundRequest<'_, ServerRole>,
         tool: Arc<Tool>,
         arguments: &RawJson<'_>,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
+        rounds: Option<Box<InputRounds>>,
     ) -> Job {
         let InboundRequest { connection, key, .. } = *inbound;
         let (mut call, kind) = (Self::take(), tool.kind());
         let in_flight = shared.begin_request(inbound, meta, true);
         let arguments = buffers::keep(arguments, &mut call.buffer);
         let responder = Responder::of(shared.context(connection, in_flight), key);
-        call.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder });
+        call.queued = Some(QueuedCall { tool, arguments, scope: shared.request_scope(inbound), responder, rounds });
         Job::pooled(kind, call)
     }
 }
 
 impl Start for PooledCall {
     fn start(mut self: Box<Self>) -> Deferred<()> {
-        let Some(QueuedCall { tool, arguments, scope, responder }) = self.queued.take() else {
+        let Some(QueuedCall { tool, arguments, scope, responder, rounds }) = self.queued.take() else {
             return Deferred::ready(());
         };
-        responder.run_and_respond(scope, move |context| {
+        let run = move |context: &Context| {
             let running = tool.run(&arguments.get(), context);
             buffers::give_back(arguments, &mut self.buffer);
             self.put_back();
             running
-        })
+        };
+        match rounds {
+            None => responder.run_and_respond(scope, run),
+            Some(rounds) => {
+                responder.run_and_respond(scope, |context| run_in_rounds(context, rounds, ToolAnswer::is_error, run))
+            }
+        }
     }
 }
 

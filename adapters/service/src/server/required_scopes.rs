@@ -99,7 +99,7 @@ pub(super) fn lacks_scopes(inbound: &Request<'_>, required: &[String]) -> Option
         return Some(Err(error));
     }
     if let Some(summary) = summary {
-        let trace = info.trace.clone().or_else(|| inbound.meta()?.trace());
+        let trace = info.trace.clone().or_else(|| inbound.trace());
         Span::new(RequestInfo { trace, ..info }, summary).end(false, || ResponseKind::Error(error));
     }
     Some(Ok(()))

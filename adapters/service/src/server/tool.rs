@@ -11,7 +11,6 @@ use mcp_proto::{
 
 use super::{
     call_params::CallParams,
-    input_required::CallerId,
     register_error::RegisterError,
     routes::{Request, Route},
     scopes::check_scopes,
@@ -58,6 +57,8 @@ pub struct Tool<S: HandlerState = ()> {
     /// The arguments that are repeated in headers (2026-07-28 over HTTP), once it is registered.
     pub(super) headers: Vec<HeaderParam>,
     call: Call<ToolAnswer, S>,
+    /// Whether the handler takes a [`Context`]. Another one cannot make requests to the client.
+    pub(super) takes_context: bool,
     checks: Checks,
     /// Whether another server runs the tool, which checks names, arguments and results itself.
     is_forwarded: bool,
@@ -78,8 +79,6 @@ pub(super) struct ToolCall<'a> {
     pub(super) tool: Arc<Tool>,
     /// Whether the call may become a task (2026-07-28); `None` if this server or the era has no such tasks.
     pub(super) extension: Option<bool>,
-    /// The caller, if the request names it (2026-07-28).
-    pub(super) caller: Option<CallerId>,
 }
 
 /// Calls a tool.
@@ -155,7 +154,8 @@ impl<S: HandlerState> Tool<S> {
     where
         H: Handler<G, State = S, Output: IntoToolResult + 'static>,
     {
-        Self::with_call(name.into(), schema, Call::new(handler, IntoToolResult::into_answer)).returns::<H::Output>()
+        let call = Call::new(handler, IntoToolResult::into_answer);
+        Self::with_call(name.into(), schema, call, H::TAKES_CONTEXT).returns::<H::Output>()
     }
 
     /// Creates a tool as [`with_schema`](Self::with_schema) does, from a function that returns a future.
@@ -164,8 +164,8 @@ impl<S: HandlerState> Tool<S> {
     where
         H: AsyncHandler<G, State = S, Output: IntoToolResult + 'static>,
     {
-        Self::with_call(name.into(), schema, Call::new_async(handler, IntoToolResult::into_answer))
-            .returns::<H::Output>()
+        let call = Call::new_async(handler, IntoToolResult::into_answer);
+        Self::with_call(name.into(), schema, call, H::TAKES_CONTEXT).returns::<H::Output>()
     }
 
     /// Sets the description to that of the input schema.
@@ -175,7 +175,7 @@ impl<S: HandlerState> Tool<S> {
         self
     }
 
-    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer, S>) -> Self {
+    fn with_call(name: String, schema: JsonObject, call: Call<ToolAnswer, S>, takes_context: bool) -> Self {
         Self {
             about: mcp_proto::schema::Tool::new(name, schema),
             requires: CapabilitySet::EMPTY,
@@ -184,6 +184,7 @@ impl<S: HandlerState> Tool<S> {
             tasks: None,
             headers: Vec::new(),
             call,
+            takes_context,
             checks: Checks::default(),
             is_forwarded: false,
             has_foreign_schemas: false,
@@ -272,12 +273,24 @@ impl<S: HandlerState> Tool<S> {
             tasks,
             headers,
             call,
+            takes_context,
             checks,
             is_forwarded,
             has_foreign_schemas,
         } = self;
-        let call = call.with_state(state);
-        Tool { about, requires, scopes, task_start, tasks, headers, call, checks, is_forwarded, has_foreign_schemas }
+        Tool {
+            about,
+            requires,
+            scopes,
+            task_start,
+            tasks,
+            headers,
+            call: call.with_state(state),
+            takes_context,
+            checks,
+            is_forwarded,
+            has_foreign_schemas,
+        }
     }
 }
 
@@ -292,7 +305,7 @@ impl<S: Send + Sync + 'static> Tool<State<S>> {
 impl Tool {
     /// Creates a tool that another server runs. Its definition, arguments and results pass as they are.
     pub(crate) fn forwarded(about: mcp_proto::schema::Tool, call: Call<ToolAnswer>) -> Self {
-        let tool = Self { is_forwarded: true, ..Self::with_call(String::new(), JsonObject::empty(), call) };
+        let tool = Self { is_forwarded: true, ..Self::with_call(String::new(), JsonObject::empty(), call, true) };
         match about.task_support() {
             TaskSupport::Forbidden => Self { about, ..tool },
             // This also links the code of tasks.
@@ -326,6 +339,7 @@ impl Tool {
             tasks: self.tasks,
             headers: Vec::new(),
             call: Call { kind: self.kind(), run: Box::new(run) },
+            takes_context: self.takes_context,
             checks: Checks::default(),
             is_forwarded: self.is_forwarded,
             has_foreign_schemas: self.has_foreign_schemas,

@@ -41,6 +41,26 @@ impl Extra {
         Self { text: String::new() }
     }
 
+    /// Replaces all members by those of a JSON object, which is copied and not parsed again. The memory is reused.
+    /// Returns whether it is an object; if it is not, there are no members.
+    pub(crate) fn replace_with(&mut self, object: &RawJson<'_>) -> bool {
+        self.text.clear();
+        let text = object.get().trim_ascii();
+        let Some(members) = text.strip_prefix('{') else { return false };
+        if members.trim_ascii_start().len() > 1 {
+            self.text.push_str(text);
+        }
+        true
+    }
+
+    /// Removes all members. The memory is kept unless it is larger than `max` bytes.
+    pub(crate) fn clear(&mut self, max: usize) {
+        self.text.clear();
+        if self.text.capacity() > max {
+            self.text = String::new();
+        }
+    }
+
     /// Returns the number of members. Counts them by a walk over the text.
     #[must_use]
     pub fn len(&self) -> usize {

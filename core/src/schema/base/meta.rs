@@ -62,6 +62,18 @@ impl Meta {
         Self(Extra::new())
     }
 
+    /// Replaces all members by those of a JSON object, as received. The object is copied and not parsed again, into the
+    /// memory of the earlier members. Returns whether it is an object; if it is not, no member is left.
+    pub fn replace_with(&mut self, object: &RawJson<'_>) -> bool {
+        self.0.replace_with(object)
+    }
+
+    /// Removes all members. Their memory is kept for [`replace_with`](Self::replace_with), unless it is larger than
+    /// `max` bytes.
+    pub fn clear(&mut self, max: usize) {
+        self.0.clear(max);
+    }
+
     /// Returns the value of the key `name`.
     #[must_use]
     pub fn get(&self, name: &str) -> Option<RawJson<'_>> {

@@ -7,7 +7,7 @@ use serde_core::de::DeserializeOwned;
 use super::{
     Arguments, AsyncHandler, BadArguments, Handler, sealed,
     signature::{
-        ArgumentsAndContext, ArgumentsOnly, BorrowedState, CompletionOnly, ContextOnly, ExtractedState, NoInput,
+        ArgumentsAndContext, ArgumentsOnly, BorrowedState, CompletionOnly, ContextOnly, ExtractedState, Input, NoInput,
         NoState, SharedState, Signature,
     },
 };
@@ -26,6 +26,8 @@ macro_rules! owning {
             type State = $State;
             type Output = R;
 
+            const TAKES_CONTEXT: bool = <$input as Input>::HAS_CONTEXT;
+
             fn call(&self, state: &$State, arguments: Arguments<'_>, context: &Context) -> Result<R, BadArguments> {
                 let _ = (state, arguments, context);
                 Ok(self($(($take)(state),)? $(($read)(arguments, context)?),*))
@@ -43,6 +45,8 @@ macro_rules! owning {
         {
             type State = $State;
             type Output = R::Output;
+
+            const TAKES_CONTEXT: bool = <$input as Input>::HAS_CONTEXT;
 
             fn call(
                 self: &Arc<Self>,
@@ -71,6 +75,8 @@ macro_rules! borrowing {
             type State = State<S>;
             type Output = R;
 
+            const TAKES_CONTEXT: bool = <$input as Input>::HAS_CONTEXT;
+
             fn call(&self, state: &State<S>, arguments: Arguments<'_>, context: &Context) -> Result<R, BadArguments> {
                 let _ = (arguments, context);
                 Ok(self(state, $(($read)(arguments, context)?),*))
@@ -88,6 +94,8 @@ macro_rules! borrowing {
         {
             type State = State<S>;
             type Output = R;
+
+            const TAKES_CONTEXT: bool = <$input as Input>::HAS_CONTEXT;
 
             fn call(
                 self: &Arc<Self>,

@@ -76,6 +76,10 @@ pub trait Handler<Signature>: Send + Sync + 'static {
     /// The return type of the function.
     type Output;
 
+    /// Whether a [`Context`] is among its parameters.
+    #[doc(hidden)]
+    const TAKES_CONTEXT: bool;
+
     /// Deserializes the arguments, and calls the function.
     ///
     /// # Errors
@@ -116,6 +120,10 @@ pub trait AsyncHandler<Signature>: Send + Sync + 'static {
     type State: HandlerState;
     /// The output of the future.
     type Output;
+
+    /// Whether a [`Context`] is among its parameters.
+    #[doc(hidden)]
+    const TAKES_CONTEXT: bool;
 
     /// Deserializes the arguments, and calls the function.
     ///

@@ -35,6 +35,32 @@ pub struct ArgumentsAndContext<A>(PhantomData<fn() -> A>);
 #[derive(Debug)]
 pub enum CompletionOnly {}
 
+/// The parameters of a handler beside the shared state.
+pub(super) trait Input {
+    /// Whether a `Context` is among them.
+    const HAS_CONTEXT: bool;
+}
+
+impl Input for NoInput {
+    const HAS_CONTEXT: bool = false;
+}
+
+impl Input for ContextOnly {
+    const HAS_CONTEXT: bool = true;
+}
+
+impl<A> Input for ArgumentsOnly<A> {
+    const HAS_CONTEXT: bool = false;
+}
+
+impl<A> Input for ArgumentsAndContext<A> {
+    const HAS_CONTEXT: bool = true;
+}
+
+impl Input for CompletionOnly {
+    const HAS_CONTEXT: bool = false;
+}
+
 /// A signature whose arguments have a JSON Schema: one without arguments, and with the feature `schemas` one with
 /// arguments that implement `schemars::JsonSchema`.
 #[diagnostic::on_unimplemented(

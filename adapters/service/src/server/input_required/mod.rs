@@ -19,7 +19,8 @@ use mcp_proto::{
 use serde_core::{Serializer, de::DeserializeOwned, ser::SerializeMap};
 
 use crate::{
-    inbound::rpc_result::RpcResult,
+    driver_api::deferred::Deferred,
+    inbound::{context::Context, rpc_result::RpcResult},
     outbound::error::CallError,
     util::{lock::lock, text_arguments::excerpt},
 };
@@ -149,11 +150,11 @@ impl InputRounds {
         method: Method,
         params: Option<&RawJson<'_>>,
         caller: CallerId,
-    ) -> RpcResult<Self> {
+    ) -> RpcResult<Box<Self>> {
         let given: InputResponses = member(params, "inputResponses")?.unwrap_or_default();
         let state: Option<String> = member(params, "requestState")?;
         let (params, verified, record) = (Params::of(params), InputResponses::default(), Mutex::default());
-        let mut rounds = Self { method, params, round: 0, caller, given, verified, record };
+        let mut rounds = Box::new(Self { method, params, round: 0, caller, given, verified, record });
         if let Some(state) = state {
             RequestState { round: rounds.round, answers: rounds.verified } =
                 state_signer.verify(&rounds.scope(), &state)?;
@@ -260,7 +261,13 @@ impl InputRounds {
         answer: RpcResult<T>,
         failed: fn(&T) -> bool,
     ) -> RpcResult<RoundResult<T>> {
-        let record = std::mem::take(&mut *lock(&self.record));
+        let record = {
+            let mut record = lock(&self.record);
+            if record.names.is_empty() && record.refused.is_none() {
+                return answer.map(RoundResult::Complete);
+            }
+            std::mem::take(&mut *record)
+        };
         let has_open_requests = record.has_open_requests();
         let RoundRecord { used, open, unsendable, refused, lacking, .. } = record;
         if let Some(error) = refused {
@@ -283,6 +290,27 @@ impl InputRounds {
             return Err(MissingRequiredClientCapability::error(lacking));
         }
         answer.map(RoundResult::Complete)
+    }
+}
+
+/// Runs a handler that may request input, and returns the result of this round.
+pub(super) fn run_in_rounds<T: Send + 'static>(
+    context: &Context,
+    rounds: Box<InputRounds>,
+    failed: fn(&T) -> bool,
+    run: impl FnOnce(&Context) -> Deferred<RpcResult<T>>,
+) -> Deferred<RpcResult<RoundResult<T>>> {
+    let _ = context.in_flight.role.rounds.set(rounds);
+    let finish = move |context: &Context, answer| match context.in_flight.role.rounds.get() {
+        Some(rounds) => rounds.finish(&context.service().0.state_signer, answer, failed),
+        None => answer.map(RoundResult::Complete),
+    };
+    match run(context).try_take() {
+        Ok(answer) => Deferred::ready(finish(context, answer)),
+        Err(running) => {
+            let context = context.clone();
+            running.map(move |answer| finish(&context, answer))
+        }
     }
 }
 

@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use mcp_proto::{
     connection::ServerRole,
-    schema::{CacheHints, Encode, Meta},
+    schema::{CacheHints, Encode},
     wire::ErrorObject,
 };
 
@@ -16,7 +16,7 @@ use crate::{
     inbound::{context::Context, rpc_result::RpcResult, state::SessionState},
     server::{
         catalog::Catalog,
-        input_required::{CallerId, InputRounds, RoundResult},
+        input_required::{CallerId, InputRounds, run_in_rounds},
         routes::Request,
         visibility::Registered,
     },
@@ -57,23 +57,19 @@ impl SessionState<ServerRole> {
         self: &Arc<Self>,
         inbound: &Request<'_>,
         caller: Option<CallerId>,
-        meta: Option<Meta>,
         kind: HandlerKind,
         failed: fn(&T) -> bool,
         run: impl FnOnce(&Context) -> Deferred<RpcResult<T>> + Send + 'static,
     ) -> RpcResult<Option<Job>> {
-        let (Some(caller), Some(method)) = (caller, inbound.method.known()) else {
-            return Ok(Some(self.handler_job(inbound, meta, kind, run)));
-        };
-        let rounds = InputRounds::begin(&self.app.0.state_signer, method, inbound.params.as_ref(), caller)?;
-        Ok(Some(self.handler_job(inbound, meta, kind, move |context| {
-            let request = context.clone();
-            let _ = request.in_flight.role.rounds.set(Box::new(rounds));
-            run(context).map(move |answer| match request.in_flight.role.rounds.get() {
-                Some(rounds) => rounds.finish(&request.service().0.state_signer, answer, failed),
-                None => answer.map(RoundResult::Complete),
-            })
-        })))
+        let Some(caller) = caller else { return Ok(Some(self.handler_job(inbound, kind, run))) };
+        let rounds = self.begin_rounds(inbound, caller)?;
+        Ok(Some(self.handler_job(inbound, kind, move |context| run_in_rounds(context, rounds, failed, run))))
+    }
+
+    /// Begins the rounds of a request of the modern era.
+    pub(super) fn begin_rounds(&self, inbound: &Request<'_>, caller: CallerId) -> RpcResult<Box<InputRounds>> {
+        let method = inbound.method.known().ok_or_else(|| ErrorObject::method_not_found(inbound.method.as_str()))?;
+        InputRounds::begin(&self.app.0.state_signer, method, inbound.params.as_ref(), caller)
     }
 }
 

@@ -52,7 +52,7 @@ impl SessionState<ServerRole> {
         if !connection.read(|conn| conn.capabilities().contains(Capability::Completions)) {
             return Err(ErrorObject::method_not_found(Method::Complete.as_str()));
         }
-        let CompleteParams { reference, argument, context, meta, .. } = params(inbound.params.as_ref())?;
+        let CompleteParams { reference, argument, context, .. } = params(inbound.params.as_ref())?;
         let CompletionArgument { name, value, .. } = argument;
         let known = context.and_then(|context| context.arguments).unwrap_or_default();
         let Some((subject, scopes)) = self.app.0.subject(&self.app.0.visible_to(inbound), &reference)? else {
@@ -65,7 +65,7 @@ impl SessionState<ServerRole> {
             return Err(ErrorObject::invalid_params(excerpt(&format_args!("Unknown argument: {name}"))));
         }
         let kind = subject.completers().kind(&name);
-        Ok(Some(self.handler_job(inbound, meta, kind, move |context| {
+        Ok(Some(self.handler_job(inbound, kind, move |context| {
             let completion_request = CompletionRequest { value, known, context: context.clone() };
             let completion = subject.completers().complete(&name, &completion_request);
             let request = context.clone();

@@ -49,7 +49,7 @@ fn result(page: Page<mcp_proto::schema::Prompt>) -> ListPromptsResult {
 
 impl SessionState<ServerRole> {
     fn get_prompt(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let GetPromptParams { name, arguments, meta, .. } = params(inbound.params.as_ref())?;
+        let GetPromptParams { name, arguments, .. } = params(inbound.params.as_ref())?;
         let service = &*self.app.0;
         let prompt = service.visible_to(inbound).get(service, |catalog| &catalog.prompts, &name);
         let prompt =
@@ -59,6 +59,6 @@ impl SessionState<ServerRole> {
         }
         let arguments = arguments.unwrap_or_default();
         let (kind, run) = (prompt.kind(), move |context: &Context| prompt.run(&arguments, context));
-        self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
+        self.run_with_input(inbound, caller(inbound), kind, |_| false, of_any_result(run))
     }
 }

@@ -96,7 +96,7 @@ fn templates(page: Page<ResourceTemplate>) -> ListResourceTemplatesResult {
 
 impl SessionState<ServerRole> {
     fn read_resource(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let ReadResourceParams { uri, meta, .. } = params(inbound.params.as_ref())?;
+        let ReadResourceParams { uri, .. } = params(inbound.params.as_ref())?;
         let uri = valid_uri(uri)?;
         let app = self.app.clone();
         let Some(FoundResource { handler, scopes }) = app.0.visible_to(inbound).find(&app.0, &uri) else {
@@ -111,12 +111,12 @@ impl SessionState<ServerRole> {
             ResourceHandler::Resource(resource) => {
                 let kind = resource.kind();
                 let run = move |context: &Context| resource.run(context).map(finish);
-                self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
+                self.run_with_input(inbound, caller(inbound), kind, |_| false, of_any_result(run))
             }
             ResourceHandler::Template(template, variables) => {
                 let kind = template.kind();
                 let run = move |context: &Context| template.run(uri, &variables, context).map(finish);
-                self.run_with_input(inbound, caller(inbound), meta, kind, |_| false, of_any_result(run))
+                self.run_with_input(inbound, caller(inbound), kind, |_| false, of_any_result(run))
             }
         }
     }
@@ -141,7 +141,7 @@ impl SessionState<ServerRole> {
                     shared.state.subscriptions.insert(uri, begun, limits).map(|()| EmptyResult::default())
                 })
             };
-            return Ok(Some(self.handler_job(inbound, inbound.meta(), HandlerKind::Async, of_any_result(run))));
+            return Ok(Some(self.handler_job(inbound, HandlerKind::Async, of_any_result(run))));
         }
         Ok(self.answer(inbound, move |shared| {
             let limits = shared.app.0.subscription_limits;

@@ -124,7 +124,7 @@ fn call(
                 let running = arguments.with(context, |arguments| tool.run(arguments, context));
                 running.map(|answer| answer.map(ToolAnswer::into_result))
             };
-            return shared.task_job(inbound, meta, how, run);
+            return shared.task_job(inbound, meta.as_ref(), how, run);
         }
         _ => {}
     }
@@ -133,7 +133,7 @@ fn call(
         (Some(task), TaskSupport::Optional | TaskSupport::Required) if has_tasks() => {
             let ToolCall { called: CallParams { arguments, meta, .. }, tool, .. } = tool_call;
             let (kind, arguments) = (tool.kind(), CallArguments::of(shared, arguments));
-            let task = (task, tool.scopes.clone());
+            let (task, meta) = ((task, tool.scopes.clone()), meta.and_then(|meta| meta.decode().ok()));
             let run = move |context: &Context| arguments.with(context, |arguments| tool.run(arguments, context));
             Ok(Some(shared.session_task_job(inbound, meta, task, kind, failure_text, run)))
         }
@@ -142,9 +142,9 @@ fn call(
             Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why))
         }
         (task, _) => {
-            let ToolCall { mut called, tool, caller, .. } = tool_call;
+            let ToolCall { mut called, tool, .. } = tool_call;
             called.task = task;
-            shared.call_directly(inbound, &mut called, tool, caller)
+            shared.call_directly(inbound, &called, tool)
         }
     }
 }

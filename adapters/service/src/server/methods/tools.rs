@@ -9,7 +9,7 @@ use mcp_proto::{
     wire::{ErrorCode, ErrorObject},
 };
 
-use super::common::Page;
+use super::common::{Page, caller};
 use crate::{
     driver_api::job::Job,
     inbound::{
@@ -21,7 +21,6 @@ use crate::{
     server::{
         call_arguments::CallArguments,
         call_params::CallParams,
-        input_required::CallerId,
         layered_tool_call::LayeredToolCall,
         pooled_call::PooledCall,
         required_scopes::lacks_scopes,
@@ -62,14 +61,7 @@ fn result(page: Page<mcp_proto::schema::Tool>) -> ListToolsResult {
 
 impl SessionState<ServerRole> {
     fn call_tool(self: &Arc<Self>, inbound: &Request<'_>) -> RpcResult<Option<Job>> {
-        let mut called = CallParams::of(inbound)?;
-        // A request of the modern era has metadata; one of a session needs no caller here.
-        let modern = called.meta.as_ref().and_then(|_| {
-            inbound
-                .connection
-                .read(|conn| Some((CallerId::of(conn, inbound.key)?, Self::may_become_task(conn, inbound.key))))
-        });
-        let (extension, caller) = modern.map_or((None, None), |(caller, extension)| (extension, Some(caller)));
+        let called = CallParams::of(inbound)?;
         let service = &*self.app.0;
         let tool = service.visible_to(inbound).get(service, |catalog| &catalog.tools, &called.name);
         let tool =
@@ -85,8 +77,14 @@ impl SessionState<ServerRole> {
             return lacking.map(|result| self.answer(inbound, |_| Ok(result)));
         }
         match tool.tasks {
-            Some(tasks) => (tasks.call)(self, inbound, ToolCall { called, tool, extension, caller }),
-            None => self.call_directly(inbound, &mut called, tool, caller),
+            Some(tasks) => {
+                let extension = match called.meta {
+                    Some(_) => connection.read(|conn| Self::may_become_task(conn, key)),
+                    None => None,
+                };
+                (tasks.call)(self, inbound, ToolCall { called, tool, extension })
+            }
+            None => self.call_directly(inbound, &called, tool),
         }
     }
 
@@ -94,24 +92,30 @@ impl SessionState<ServerRole> {
     pub(super) fn call_directly(
         self: &Arc<Self>,
         inbound: &Request<'_>,
-        CallParams { name, arguments, task, meta }: &mut CallParams<'_>,
+        CallParams { name, arguments, task, meta, is_plain }: &CallParams<'_>,
         tool: Arc<Tool>,
-        caller: Option<CallerId>,
     ) -> RpcResult<Option<Job>> {
         if task.is_some() && self.has_tasks(inbound.connection, inbound.key, Capability::TasksToolsCall) {
             let why = format!("{name} cannot be run as a task");
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
-        if caller.is_none() {
-            let meta = meta.take();
-            return Ok(Some(match self.has_layers() {
+        let (has_layers, meta) = (self.has_layers(), meta.as_ref());
+        // A call in a session has no rounds of input, nor has a handler without a context.
+        let has_rounds = meta.is_some() && (!is_plain || has_layers || tool.takes_context);
+        let Some(caller) = has_rounds.then(|| caller(inbound)).flatten() else {
+            return Ok(Some(match has_layers {
                 true => LayeredToolCall::job(self, inbound, tool, arguments, meta),
-                false => PooledCall::job(self, inbound, tool, arguments, meta),
+                false => PooledCall::job(self, inbound, tool, arguments, meta, None),
             }));
+        };
+        if !has_layers {
+            let rounds = self.begin_rounds(inbound, caller)?;
+            return Ok(Some(PooledCall::job(self, inbound, tool, arguments, meta, Some(rounds))));
         }
-        let (kind, arguments) = (tool.kind(), CallArguments::of(self, arguments.clone()));
-        let run = move |context: &Context| arguments.with(context, |arguments| tool.run(arguments, context));
-        self.run_with_input(inbound, caller, meta.take(), kind, ToolAnswer::is_error, run)
+        let kind = tool.kind();
+        let run =
+            move |context: &Context| CallArguments::Received.with(context, |arguments| tool.run(arguments, context));
+        self.run_with_input(inbound, Some(caller), kind, ToolAnswer::is_error, run)
     }
 
     /// Returns the response to a client without the capabilities that a tool requires.

@@ -6,8 +6,8 @@ use mcp_proto::{
     connection::{Connection, SendError, ServerRole},
     protocol::{Capability, Era, Method},
     rpc::{ReplyKey, Timestamp},
-    schema::{CallToolResult, Meta, tasks_extension::CreateTaskResult},
-    wire::ErrorObject,
+    schema::{CallToolResult, tasks_extension::CreateTaskResult},
+    wire::{ErrorObject, RawJson},
 };
 
 use super::{
@@ -82,7 +82,7 @@ impl SessionState<ServerRole> {
     pub(in crate::server) fn task_job(
         self: &Arc<Self>,
         inbound: &InboundRequest<'_, ServerRole>,
-        meta: Option<Meta>,
+        meta: Option<&RawJson<'_>>,
         (kind, task_start, scopes): (HandlerKind, TaskStart, Vec<String>),
         run: impl FnOnce(&Context) -> Deferred<RpcResult<CallToolResult>> + Send + 'static,
     ) -> RpcResult<Option<Job>> {
@@ -104,7 +104,7 @@ impl SessionState<ServerRole> {
             in_flight.role.task_upgrade.set(TaskUpgrade { owner, scopes, weight }),
         );
         if let Some(rounds) = rounds {
-            let _ = in_flight.role.rounds.set(Box::new(rounds));
+            let _ = in_flight.role.rounds.set(rounds);
         }
         let run = move |context: &Context| {
             let request = context.clone();

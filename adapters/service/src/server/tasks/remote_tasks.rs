@@ -70,7 +70,7 @@ impl SessionState<ServerRole> {
                 Ok::<_, ErrorObject>(found.shown)
             }
         };
-        let in_flight = self.begin_request(inbound, inbound.meta(), false);
+        let in_flight = self.begin_request(inbound, inbound.meta().as_ref(), false);
         Ok(Some(if method == Method::ExtGetTask {
             self.scoped_job(inbound, in_flight, HandlerKind::Async, move |context| Deferred::new(find(context)))
         } else {
@@ -90,7 +90,7 @@ impl SessionState<ServerRole> {
         let owner = inbound.connection.read(|conn| super::requests::owner(conn, inbound.key));
         let task = tasks.find(id, owner.as_deref()).ok().filter(|task| tasks.needs_storing(task))?;
         let (stored, service) = (store.put(tasks.record_of(&task)), self.app.clone());
-        let in_flight = self.begin_request(inbound, inbound.meta(), false);
+        let in_flight = self.begin_request(inbound, inbound.meta().as_ref(), false);
         Some(self.scoped_job(inbound, in_flight, HandlerKind::Async, move |_| {
             Deferred::new(async move {
                 let tasks = service.tasks();
