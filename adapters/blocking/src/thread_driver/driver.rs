@@ -23,8 +23,8 @@ use crate::{
 use mcp_driver::DriverOptions;
 use mcp_driver::os::thread::{lock, wait};
 
-/// How many bytes of output are held back at most, while [`State::held`] is set.
-const HELD: usize = 16 * 1024;
+/// How many bytes of output are held back at most, see [`State::is_held`].
+pub(crate) const HELD: usize = 16 * 1024;
 
 /// The driver of one connection, shared by all of its threads.
 ///
@@ -67,9 +67,15 @@ impl<E: 'static> Driver<E> {
     /// Processes a change of the connection: collects events, wakes the timer thread, writes output, resumes a paused
     /// reader, and notifies waiters.
     pub(crate) fn after_change<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
+        state.holds_requests = false;
+        self.process_change(state);
+    }
+
+    /// Processes a change as [`after_change`](Self::after_change) does, but leaves requests held back.
+    fn process_change<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) {
         state.collect();
         self.wake_timer_thread(&mut state);
-        let mut state = self.flush(state);
+        let mut state = self.write_output(state);
         if state.is_paused && state.connection.wants_input(self.now()) {
             state.is_paused = false;
             self.input.notify_one();
@@ -119,12 +125,12 @@ impl<E: 'static> Driver<E> {
     }
 
     /// Writes as much output as possible without waiting. The writer writes the rest and closes the sink.
-    fn flush<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
+    fn write_output<'a>(&'a self, mut state: MutexGuard<'a, State<E>>) -> MutexGuard<'a, State<E>> {
         // A thread that is already writing checks again before it stops.
         if state.blocked || state.sink.is_none() {
             return state;
         }
-        let leaves = state.fill() && (!state.held || state.out.pending().len() >= HELD);
+        let leaves = state.fill() && (!state.is_held() || state.out.pending().len() >= HELD);
         if leaves && let Some(mut sink) = state.sink.take() {
             let mut out = mem::take(&mut state.out);
             drop(state);
@@ -139,7 +145,7 @@ impl<E: 'static> Driver<E> {
             state.fill();
             state.sink = Some(sink);
         }
-        if (!state.out.is_empty() && !state.held) || state.connection.is_drained() {
+        if (!state.out.is_empty() && !state.is_held()) || state.connection.is_drained() {
             state.blocked = true;
             // Most connections never need a writer, so the timer thread starts it on demand.
             (if state.has_writer { &self.output } else { &self.clock }).notify_one();
@@ -227,8 +233,26 @@ impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
         self.after_change(state);
     }
 
+    fn with_mut_before_wait(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
+        let mut state = self.lock();
+        f(&mut state.connection, self.now());
+        state.holds_requests = self.workers.hold();
+        self.process_change(state);
+    }
+
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>)) {
         f(&self.lock().connection);
+    }
+
+    fn holds_requests(&self) -> bool {
+        true
+    }
+
+    fn flush(&self) {
+        let state = self.lock();
+        if state.holds_requests {
+            self.after_change(state);
+        }
     }
 
     fn waiters(&self) -> &Waiters {

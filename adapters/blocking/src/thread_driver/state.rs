@@ -24,6 +24,8 @@ pub(crate) struct State<E> {
     pub(crate) has_writer: bool,
     /// Set while messages that were read together are handled: their responses are written together.
     pub(crate) held: bool,
+    /// Set while requests wait for others that may follow them: they are written before a thread waits for a response.
+    pub(crate) holds_requests: bool,
     /// The timeout of a message that has begun.
     pub(crate) message_timeout: Option<Duration>,
     /// The deadline of the first message, or of the rest of one that has begun.
@@ -44,6 +46,7 @@ impl<E> State<E> {
             blocked: false,
             has_writer: false,
             held: false,
+            holds_requests: false,
             message_timeout,
             message_until: message_timeout.map(|timeout| Timestamp::ZERO + timeout),
             is_paused: false,
@@ -56,6 +59,11 @@ impl<E> State<E> {
         while let Some(event) = self.connection.poll_event() {
             self.events.push_back(event);
         }
+    }
+
+    /// Returns whether output is held back, up to [`HELD`](super::driver::HELD) bytes.
+    pub(crate) const fn is_held(&self) -> bool {
+        self.held || self.holds_requests
     }
 
     /// Takes output from the connection, as far as it fits, and returns whether there are bytes to write.

@@ -53,7 +53,9 @@ impl<E: Send + 'static> Driver<E> {
         let mut reader = Reader::new(self.clone(), input, sniffer);
         let more = reader.read_once(Wait::None) != ReadOutcome::Ended;
         let read_fn = move |wait: Wait<'_>| if more { reader.read_once(wait) } else { ReadOutcome::Ended };
-        let started = self.workers.start(Box::new(read_fn));
+        let driver = Arc::downgrade(self);
+        let flush_fn = move || driver.upgrade().iter().for_each(|driver| driver.flush());
+        let started = self.workers.start(Box::new(read_fn), Arc::new(flush_fn));
         let _ = started.map_err(|error| self.fail(&error));
     }
 

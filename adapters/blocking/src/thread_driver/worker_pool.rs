@@ -8,7 +8,8 @@
 //!
 //! A thread of the application that waits for a response reads as well, so that its response needs no switch of
 //! threads. While such callers read in turn, one worker leaves the input to them. It reads again if none of them has
-//! for [`TAKE_OVER_AFTER`]. A caller runs no handlers, so it does not read while too many jobs wait for them: a worker,
+//! for [`TAKE_OVER_AFTER`]. Until then, requests may be held back, so that those that are sent one after the other leave
+//! in one write: callers write them before they wait, and that worker at the end of its wait. A caller runs no handlers, so it does not read while too many jobs wait for them: a worker,
 //! which runs jobs before it reads, does.
 
 use std::{
@@ -37,6 +38,9 @@ pub(crate) type JobBatch = Vec<(Job, usize)>;
 
 /// A function that waits for input and queues the resulting jobs. One thread at a time owns it.
 type ReadFn = Box<dyn FnMut(Wait<'_>) -> ReadOutcome + Send>;
+
+/// A function that writes requests that were held back.
+type FlushFn = Arc<dyn Fn() + Send + Sync>;
 
 /// How long to wait for input.
 #[derive(Clone, Copy)]
@@ -82,6 +86,9 @@ struct PoolState {
     /// The function that reads. `None` while a thread runs it, and after the end of the input.
     read_fn: Option<ReadFn>,
     reading: bool,
+    flush_fn: Option<FlushFn>,
+    /// Whether requests were held back since the worker that leaves the input to callers has checked.
+    has_held: bool,
     /// Set while the input is left to callers: threads that wait for a response. A worker takes it back when they have
     /// not read for a while.
     callers_read: bool,
@@ -147,9 +154,9 @@ impl WorkerPool {
     }
 
     /// Starts the first thread, which reads.
-    pub(crate) fn start(self: &Arc<Self>, read_fn: ReadFn) -> io::Result<()> {
+    pub(crate) fn start(self: &Arc<Self>, read_fn: ReadFn, flush_fn: FlushFn) -> io::Result<()> {
         let mut state = lock(&self.state);
-        state.read_fn = Some(read_fn);
+        (state.read_fn, state.flush_fn) = (Some(read_fn), Some(flush_fn));
         self.spawn_worker(&mut state)
     }
 
@@ -234,6 +241,15 @@ impl WorkerPool {
         self.end_drive(read_fn, outcome);
     }
 
+    /// Returns whether a request may be held back, because a worker calls the flush function within
+    /// [`TAKE_OVER_AFTER`].
+    pub(crate) fn hold(&self) -> bool {
+        let mut state = lock(&self.state);
+        let is_watched = state.leaves && state.callers_read && !state.asleep && !state.closed;
+        state.has_held |= is_watched;
+        is_watched
+    }
+
     /// Returns whether the input is left to callers.
     pub(crate) fn is_left_to_callers(&self) -> bool {
         lock(&self.state).callers_read
@@ -276,6 +292,7 @@ impl WorkerPool {
         while state.callers_read && !state.closed {
             let (calls, reading) = (state.calls, state.caller_reading);
             (state, _) = wait_for(&self.callers_left, state, TAKE_OVER_AFTER);
+            state = self.flush(state);
             if state.calls != calls || state.closed {
                 continue;
             }
@@ -289,7 +306,20 @@ impl WorkerPool {
             }
         }
         state.leaves = false;
-        state
+        self.flush(state)
+    }
+
+    /// Writes the requests that were held back.
+    fn flush<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
+        if !mem::take(&mut state.has_held) {
+            return state;
+        }
+        let flush_fn = state.flush_fn.clone();
+        drop(state);
+        if let Some(flush_fn) = flush_fn {
+            flush_fn();
+        }
+        lock(&self.state)
     }
 
     /// Records that the job of this thread blocks, and notifies another thread to take the next action.

@@ -25,10 +25,20 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     }
 
     /// Runs `f` as [`with_mut`](Self::with_mut) does, for a change that begins a request: the caller usually waits for
-    /// its response next. So the driver may leave work to [`poll_drive`](Self::poll_drive) for a short time.
+    /// its response next. So the driver may leave work to [`poll_drive`](Self::poll_drive) or [`flush`](Self::flush) for
+    /// a short time.
     fn with_mut_before_wait(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         self.with_mut(f);
     }
+
+    /// Returns whether [`flush`](Self::flush) does any work. The result is always the same.
+    fn holds_requests(&self) -> bool {
+        false
+    }
+
+    /// Writes requests that [`with_mut_before_wait`](Self::with_mut_before_wait) has held back. A thread or task that
+    /// waits for a response calls this before.
+    fn flush(&self) {}
 
     /// Runs `f` on the connection without changing it.
     fn with_ref(&self, f: &mut dyn FnMut(&Connection<E>));

@@ -38,6 +38,8 @@ pub struct Calls<E> {
     connection: OnceLock<Weak<dyn ConnectionHandle<E>>>,
     /// Whether tasks that wait do work of the driver.
     drives_in_tasks: OnceLock<bool>,
+    /// Whether the connection holds requests back until one of them is awaited.
+    holds_requests: OnceLock<bool>,
     /// The number of the connection, unique in the process.
     number: u64,
     /// Returns the trace of requests without one in their options.
@@ -77,6 +79,7 @@ impl<E> Default for Calls<E> {
         Self {
             connection: OnceLock::new(),
             drives_in_tasks: OnceLock::new(),
+            holds_requests: OnceLock::new(),
             number: NEXT.fetch_add(1, Ordering::Relaxed),
             tracer: None,
             subscriptions: Subscriptions::new(),
@@ -250,6 +253,7 @@ impl<E: 'static> Calls<E> {
     pub(crate) fn attach(&self, connection: &Arc<dyn ConnectionHandle<E>>) {
         self.connection.get_or_init(|| Arc::downgrade(connection));
         self.drives_in_tasks.get_or_init(|| connection.drives_in_tasks());
+        self.holds_requests.get_or_init(|| connection.holds_requests());
     }
 }
 
@@ -290,6 +294,11 @@ impl<E: 'static> CancelCall for Calls<E> {
         let drives = self.drives_in_tasks.get() == Some(&true) && !is_in_handler();
         if drives && let Some(connection) = self.connection() {
             connection.poll_drive(call, cx);
+        }
+        if self.holds_requests.get() == Some(&true)
+            && let Some(connection) = self.connection()
+        {
+            connection.flush();
         }
         drives
     }
