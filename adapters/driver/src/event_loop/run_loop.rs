@@ -174,19 +174,33 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
 
     /// Waits a bounded time for the jobs to end, then drops or detaches those that are left.
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
-        lock(&self.dispatcher.shared.jobs).draining = true;
-        self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-            let jobs = &lock(&event_loop.dispatcher.shared.jobs).queue;
-            jobs.running() - jobs.outliving() + jobs.waiting() == 0
-        })
-        .await;
+        let have_ended = |jobs: &JobQueue| jobs.running() - jobs.outliving() + jobs.waiting() == 0;
+        let is_over = {
+            let mut jobs = lock(&self.dispatcher.shared.jobs);
+            jobs.draining = true;
+            self.done.drain(..).for_each(|slot| jobs.queue.ended(slot));
+            have_ended(&jobs.queue)
+        };
+        // Most requests without a session have no other jobs, so an iteration would only find that out.
+        if !is_over {
+            let timeout = Some(JOB_SHUTDOWN_TIMEOUT);
+            self.run_until(transport_io, timeout, |event_loop, _, _| {
+                have_ended(&lock(&event_loop.dispatcher.shared.jobs).queue)
+            })
+            .await;
+        }
         self.end_handlers();
-        let given_up = lock(&self.dispatcher.shared.jobs).queue.drain();
+        let (given_up, are_left) = {
+            let queue = &mut lock(&self.dispatcher.shared.jobs).queue;
+            (queue.drain(), queue.running_futures() > 0)
+        };
         drop(given_up);
-        self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-            lock(&event_loop.dispatcher.shared.jobs).queue.running_futures() == 0
-        })
-        .await;
+        if are_left {
+            self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
+                lock(&event_loop.dispatcher.shared.jobs).queue.running_futures() == 0
+            })
+            .await;
+        }
     }
 
     /// Runs one iteration and returns whether it made progress.
@@ -455,11 +469,13 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
         self.end_handlers();
         let given_up = lock(&self.dispatcher.shared.jobs).close();
         drop(given_up);
-        // If the connection has not ended yet, the runtime dropped this task, because it has ended itself.
-        self.dispatcher
-            .shared
-            .update(|binding, now| binding.connection(now).handle_transport_error("the runtime has ended"));
-        self.dispatcher.process_timeouts(self.dispatcher.shared.now());
+        let shared = &self.dispatcher.shared;
+        if shared.lifecycle.read(|lifecycle| lifecycle.closed.is_some()) {
+            return;
+        }
+        // The connection has not ended yet: the runtime dropped this task, because it has ended itself.
+        shared.update(|binding, now| binding.connection(now).handle_transport_error("the runtime has ended"));
+        self.dispatcher.process_timeouts(shared.now());
     }
 }
 

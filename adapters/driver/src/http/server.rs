@@ -500,13 +500,14 @@ fn run_session<R: Runtime>(
 ) -> impl Future<Output = ()> + Send + 'static {
     async move {
         event_loop.run_until_closed(&mut replication_io).await;
+        let is_drained = |event_loop: &EventLoop<ServerRole, HttpSession, R>| {
+            let now = event_loop.dispatcher.shared.now();
+            event_loop.dispatcher.shared.lock().binding.connection(now).is_drained()
+        };
         // The limits of the core bound this wait. The tasks of the connections write the remaining output.
-        event_loop
-            .run_until(&mut replication_io, None, |event_loop, _, _| {
-                let now = event_loop.dispatcher.shared.now();
-                event_loop.dispatcher.shared.lock().binding.connection(now).is_drained()
-            })
-            .await;
+        if !is_drained(&event_loop) {
+            event_loop.run_until(&mut replication_io, None, |event_loop, _, _| is_drained(event_loop)).await;
+        }
         event_loop.end_jobs(&mut replication_io).await;
     }
 }
