@@ -4,6 +4,7 @@ use std::{
     borrow::Cow,
     collections::HashMap,
     fmt,
+    hash::{BuildHasherDefault, Hasher},
     sync::{
         Arc, Mutex, OnceLock, Weak,
         atomic::{AtomicU64, Ordering},
@@ -55,8 +56,27 @@ pub struct Calls<E> {
 
 #[derive(Default)]
 struct Table {
-    waiting: HashMap<CallId, Entry>,
+    waiting: HashMap<CallId, Entry, BuildHasherDefault<CallHasher>>,
     state: ConnectionState,
+}
+
+/// Hashes the ids of calls. This side assigns them in ascending order, so no peer can make them collide.
+#[derive(Default)]
+struct CallHasher(u64);
+
+impl Hasher for CallHasher {
+    fn write(&mut self, bytes: &[u8]) {
+        bytes.iter().for_each(|byte| self.write_u64(u64::from(*byte)));
+    }
+
+    fn write_u64(&mut self, number: u64) {
+        // An odd factor, so that the low bits of consecutive numbers differ. The upper ones depend on all bits.
+        self.0 = (self.0 ^ number).wrapping_mul(0x9e37_79b9_7f4a_7c15);
+    }
+
+    fn finish(&self) -> u64 {
+        self.0
+    }
 }
 
 struct Entry {

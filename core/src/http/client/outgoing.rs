@@ -174,6 +174,10 @@ impl Client {
         let mut request = Request::new(body);
         *request.uri_mut() = uri.clone();
         *request.headers_mut() = self.options.headers.clone();
+        if let Purpose::Post(PostRequest { mirrored: Some(mirrored), .. }) = purpose {
+            // With those of each request, so that the map does not grow: type, length, `Accept` and `Host`.
+            request.headers_mut().reserve(mirrored.len() + 4);
+        }
         let accept = match purpose {
             Purpose::Post(_) => {
                 *request.method_mut() = Verb::POST;
