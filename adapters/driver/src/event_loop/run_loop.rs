@@ -122,11 +122,15 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         application: Arc<dyn Application<E>>,
         runtime: R,
     ) -> Self {
-        let finish_guard = FinishGuard(shared.clone());
         let dispatcher = Dispatcher { shared, connection, application };
         dispatcher.application.begin(&dispatcher.connection);
+        Self::of(dispatcher, runtime)
+    }
+
+    /// Creates the event loop of a connection whose application has begun.
+    pub(crate) fn of(dispatcher: Dispatcher<E, C>, runtime: R) -> Self {
         Self {
-            _finish_guard: finish_guard,
+            _finish_guard: FinishGuard(dispatcher.shared.clone()),
             dispatcher,
             timer: runtime.timer(),
             runtime,
@@ -393,6 +397,30 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 self.shared.wake();
             }
         }
+    }
+
+    /// Dispatches the events that wait, and ends a connection that has nothing left to do, so that it needs no event
+    /// loop. Returns whether it has ended.
+    #[cfg(feature = "http")]
+    pub(crate) fn end_if_over(&self) -> bool {
+        let shared = &self.shared;
+        self.dispatch_waiting();
+        let now = shared.now();
+        if shared.lifecycle.read(|lifecycle| lifecycle.closed.is_none())
+            || !shared.lock().binding.connection(now).is_drained()
+        {
+            return false;
+        }
+        let given_up = {
+            let mut jobs = lock(&shared.jobs);
+            if jobs.queue.running() + jobs.queue.waiting() > 0 || jobs.has_work() {
+                return false;
+            }
+            jobs.close()
+        };
+        drop(given_up);
+        shared.lifecycle.update(|lifecycle| lifecycle.finished = true);
+        true
     }
 
     /// Processes expired deadlines, and dispatches the collected events. Returns whether any event was dispatched.

@@ -368,18 +368,21 @@ impl<R: Runtime> Inner<R> {
         let (session, is_new) = adopted?;
         if is_new {
             session.update(|binding, _| binding.stored = binding.session.mutable_state());
-            self.run(self.event_loop(&session), &session);
+            self.run(self.dispatcher(&session), &session);
         }
         Ok(())
     }
 
-    fn event_loop(&self, session: &Arc<SharedSession>) -> EventLoop<ServerRole, HttpSession, R> {
+    /// Begins the application of a session.
+    fn dispatcher(&self, session: &Arc<SharedSession>) -> Dispatcher<ServerRole, HttpSession> {
         let application: Arc<dyn Application<ServerRole>> = Arc::new(self.service.session());
         session.lock().binding.application = Some(Arc::downgrade(&application));
-        EventLoop::new(session.clone(), session.clone(), application, self.runtime.clone())
+        application.begin(&(session.clone() as Arc<dyn ConnectionHandle<ServerRole>>));
+        Dispatcher::new(session.clone(), application)
     }
 
-    /// Starts a session with its first request.
+    /// Starts a session with its first request, or a request without a session. Most of the latter are over when their
+    /// jobs were polled once, and need no event loop.
     fn begin(
         &self,
         session: Arc<SharedSession>,
@@ -387,16 +390,25 @@ impl<R: Runtime> Inner<R> {
         request: &mut Request,
         at_once: bool,
     ) -> Result<ResponseStream, Box<HttpResponse>> {
-        let event_loop = self.event_loop(&session);
+        let dispatcher = self.dispatcher(&session);
         let mut state = session.lock();
         let opened = state.binding.session.open(now, request);
         let opened = opened.map(|(exchange, event)| (exchange, state.binding.slot(exchange, at_once), event));
+        let is_alone = state.binding.session.id().is_none();
+        let is_request = matches!(&opened, Ok((.., Some(Event::Request { .. }))));
+        let runs_inline = is_alone && is_request && session.dispatching.begin(true);
         drop(state);
         let opened = opened.map(|(exchange, slot, event)| {
-            event.into_iter().for_each(|event| event_loop.dispatcher.dispatch(event));
+            match event {
+                Some(event) if runs_inline => dispatcher.dispatch_inline(&self.runtime, event),
+                Some(event) => dispatcher.dispatch(event),
+                None => {}
+            }
             (exchange, slot)
         });
-        self.run(event_loop, &session);
+        if !is_alone || !dispatcher.end_if_over() {
+            self.run(dispatcher, &session);
+        }
         let (exchange, slot) = opened?;
         Ok(ResponseStream::new(session, exchange, (slot, at_once)))
     }
@@ -460,9 +472,9 @@ impl<R: Runtime> Inner<R> {
         Err(Box::new(self.protection.lacks_scopes(&needed).response(request.id())))
     }
 
-    /// Runs a session. It gets a task only if it is pending after its first poll: most requests without a session are
-    /// not.
-    fn run(&self, event_loop: EventLoop<ServerRole, HttpSession, R>, session: &Arc<SharedSession>) {
+    /// Runs a session. It gets a task only if it is pending after its first poll.
+    fn run(&self, dispatcher: Dispatcher<ServerRole, HttpSession>, session: &Arc<SharedSession>) {
+        let event_loop = EventLoop::of(dispatcher, self.runtime.clone());
         let id = session.lock().binding.session.id().cloned();
         let replication_io = ReplicationIo::new(self.replication.as_ref(), id.as_ref(), session.now());
         let known = id.map(|id| (id, Arc::downgrade(session)));
