@@ -46,6 +46,8 @@ struct Kept {
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     /// They run only in tests that take them.
     functions: Vec<Box<dyn FnOnce() + Send>>,
+    /// How many event loops have begun: each has one timer.
+    timers: usize,
 }
 
 impl Tasks {
@@ -79,6 +81,7 @@ impl Runtime for Tasks {
     }
 
     fn timer(&self) -> Never {
+        lock(&self.0).timers += 1;
         Never
     }
 }
@@ -171,6 +174,9 @@ impl Site {
         head = head.header("accept", "application/json, text/event-stream");
         if !self.session.is_empty() {
             head = head.header("mcp-session-id", &self.session).header("mcp-protocol-version", "2025-11-25");
+        } else if let Some(name) = message["params"]["name"].as_str() {
+            head = head.header("mcp-protocol-version", "2026-07-28").header("mcp-name", name);
+            head = head.header("mcp-method", "tools/call");
         }
         let head = head.body(()).expect("a request").into_parts().0;
         let mut reader = self.server.begin(&head, Caller::Anybody).expect("it is accepted");
@@ -406,6 +412,23 @@ fn a_call_locks_its_session_twice() {
         let body: Value = serde_json::from_slice(&body).expect("JSON");
         let text = body["result"]["content"][0]["text"].as_str().expect("a text");
         assert!(body["id"] == id && text == if tool == "large" { "x".repeat(8 << 10) } else { "small".into() });
+    }
+}
+
+#[test]
+fn requests_without_a_session_need_no_event_loop() {
+    let service = Service::builder("x", "1").tool(Tool::new_async("async", async || "x"));
+    let service = service.tool(Tool::new_async("pending", async || poll_fn(|_| Poll::<&str>::Pending).await));
+    let mut site = Site::new(&service.build().expect("a service"));
+    site.session.clear();
+    let before = lock(&site.tasks.0).timers;
+    for (tool, loops) in [("async", 0), ("pending", 1), ("unknown", 1)] {
+        let meta = json!({"io.modelcontextprotocol/protocolVersion": "2026-07-28",
+            "io.modelcontextprotocol/clientCapabilities": {}});
+        let params = json!({"name": tool, "_meta": meta});
+        let mut response = site.send(&json!({"jsonrpc": "2.0", "id": 1, "method": "tools/call", "params": params}));
+        let is_over = poll(&mut response).is_ready();
+        assert_eq!((is_over, lock(&site.tasks.0).timers - before), (tool != "pending", loops), "{tool}");
     }
 }
 

@@ -41,6 +41,20 @@ fn send_request(
     send(pair, "tools/call", params, capabilities)
 }
 
+/// A handler without a context cannot request input, but the state of an earlier round is checked all the same.
+#[test]
+fn state_is_checked_for_handlers_without_a_context() {
+    let tool = Tool::new("plain", || "x");
+    let pair = modern(&Service::builder("test", "1").tool(tool).build().expect("a tool"));
+    let result = send_request(&pair, json!({}), json!({"name": "plain", "arguments": {}}), None).expect("a result");
+    assert_eq!(text(&result), "x");
+    for (member, value) in [("requestState", json!("forged")), ("inputResponses", json!([]))] {
+        let params = json!({"name": "plain", "arguments": {}, member: value});
+        let error = send_request(&pair, json!({}), params, None).expect_err(member);
+        assert_eq!(error["code"], -32602, "{error}");
+    }
+}
+
 // req: M-ELIC-005 M-ELIC-006 M-ELIC-007 M-ELIC-009 M-ELIC-010 M-SAMP-005 M-SAMP-006 M-ROOT-002 M-MRTR-007
 #[test]
 fn input_requests_follow_the_revision() {
