@@ -8,9 +8,9 @@
 //!
 //! A thread of the application that waits for a response reads as well, so that its response needs no switch of
 //! threads. While such callers read in turn, one worker leaves the input to them. It reads again if none of them has
-//! for [`TAKE_OVER_AFTER`]. Until then, requests may be held back, so that those that are sent one after the other leave
-//! in one write: callers write them before they wait, and that worker at the end of its wait. A caller runs no handlers, so it does not read while too many jobs wait for them: a worker,
-//! which runs jobs before it reads, does.
+//! for [`TAKE_OVER_AFTER`]. Until then, requests may be held back, so that those that are sent one after the other
+//! leave in one write: callers write them before they wait, and that worker at the end of its wait. A caller runs no
+//! handlers, so it does not read while too many jobs wait for them: a worker, which runs jobs before it reads, does.
 
 use std::{
     io, mem,

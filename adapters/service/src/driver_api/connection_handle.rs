@@ -25,8 +25,8 @@ pub trait ConnectionHandle<E>: Send + Sync + 'static {
     }
 
     /// Runs `f` as [`with_mut`](Self::with_mut) does, for a change that begins a request: the caller usually waits for
-    /// its response next. So the driver may leave work to [`poll_drive`](Self::poll_drive) or [`flush`](Self::flush) for
-    /// a short time.
+    /// its response next. So the driver may leave work to [`poll_drive`](Self::poll_drive) or [`flush`](Self::flush)
+    /// for a short time.
     fn with_mut_before_wait(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         self.with_mut(f);
     }
