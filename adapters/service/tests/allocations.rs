@@ -50,6 +50,24 @@ fn small_call_allocates_once() {
 }
 
 #[test]
+fn small_call_without_a_session_allocates_once() {
+    let meta = concat!(
+        r#""params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""io.modelcontextprotocol/clientInfo":{"name":"a","version":"1"},"#,
+        r#""io.modelcontextprotocol/clientCapabilities":{}},"#,
+    );
+    let mut exchange = connect(echo());
+    for tool in ["sync", "async"] {
+        let call = call(tool, "thirty-two bytes, as it happens").replace(r#""params":{"#, meta);
+        let answer = r#""content":[{"type":"text","text":"thirty-two bytes, as it happens"}]"#;
+        (0..2).for_each(|_| exchange(&call, answer));
+        let calls = 100;
+        let allocated = measure(|| (0..calls).for_each(|_| exchange(&call, answer)));
+        assert_eq!((allocated.count_total, allocated.bytes_current), (calls, 0), "{tool}");
+    }
+}
+
+#[test]
 fn params_are_copied_once_with_middleware() {
     // Buffers of this size are not kept.
     let message = "x".repeat(20 << 10);

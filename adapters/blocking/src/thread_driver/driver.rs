@@ -236,7 +236,9 @@ impl<E: Send + 'static> ConnectionHandle<E> for Driver<E> {
     fn with_mut_before_wait(&self, f: &mut dyn FnMut(&mut Connection<E>, Timestamp)) {
         let mut state = self.lock();
         f(&mut state.connection, self.now());
-        state.holds_requests = self.workers.hold();
+        // Output whose sender waits already is not held back: that which a thread is writing, or was to be written.
+        let may_hold = state.holds_requests || state.out.is_empty() && state.sink.is_some();
+        state.holds_requests = may_hold && self.workers.hold();
         self.process_change(state);
     }
 

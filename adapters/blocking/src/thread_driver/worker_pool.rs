@@ -292,24 +292,24 @@ impl WorkerPool {
         while state.callers_read && !state.closed {
             let (calls, reading) = (state.calls, state.caller_reading);
             (state, _) = wait_for(&self.callers_left, state, TAKE_OVER_AFTER);
-            state = self.flush(state);
-            if state.calls != calls || state.closed {
-                continue;
-            }
-            if !state.caller_reading {
+            let is_unchanged = state.calls == calls && state.callers_read && !state.closed;
+            if is_unchanged && !state.caller_reading {
                 state.callers_read = false;
-            } else if reading {
+            } else if is_unchanged && reading && !state.has_held {
                 // It may wait for its response for a long time.
                 state.asleep = true;
                 state = wait(&self.callers_left, state);
                 state.asleep = false;
+            } else {
+                // Everything may have changed meanwhile, so it is checked again.
+                state = self.flush(state);
             }
         }
         state.leaves = false;
         self.flush(state)
     }
 
-    /// Writes the requests that were held back.
+    /// Writes the requests that were held back. Releases the lock meanwhile.
     fn flush<'a>(&'a self, mut state: MutexGuard<'a, PoolState>) -> MutexGuard<'a, PoolState> {
         if !mem::take(&mut state.has_held) {
             return state;
@@ -317,7 +317,8 @@ impl WorkerPool {
         let flush_fn = state.flush_fn.clone();
         drop(state);
         if let Some(flush_fn) = flush_fn {
-            flush_fn();
+            // It calls the writer of the transport, and wakers.
+            let _ = catch_unwind(AssertUnwindSafe(|| flush_fn()));
         }
         lock(&self.state)
     }
@@ -470,5 +471,44 @@ impl PoolState {
         self.read_fn
             .take_if(|_| can_read)
             .map_or(NextAction::Sleep { watches: goes_on && !self.watched }, NextAction::Read)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::thread;
+
+    use mcp_driver::Watched;
+
+    use super::*;
+
+    /// A timeout that no operation of a passing test reaches.
+    const LONG: Duration = Duration::from_secs(20);
+
+    /// The worker that leaves the input to callers must not sleep as long as a caller reads, if a request is held back
+    /// while it writes those before.
+    #[test]
+    fn a_request_held_during_a_flush_is_flushed() {
+        let (pool, flushes) = (WorkerPool::new(&DriverOptions::default()), Arc::new(Watched::<u32>::default()));
+        let (weak, counted) = (Arc::downgrade(&pool), flushes.clone());
+        let flush_fn = move || {
+            if counted.read(|count| *count) == 0 {
+                assert!(weak.upgrade().is_some_and(|pool| pool.hold()), "the worker is watching");
+            }
+            counted.update(|count| *count += 1);
+        };
+        {
+            let mut state = lock(&pool.state);
+            (state.callers_read, state.caller_reading, state.has_held) = (true, true, true);
+            state.flush_fn = Some(Arc::new(flush_fn));
+        }
+        let watching = {
+            let pool = pool.clone();
+            thread::spawn(move || drop(pool.leave(lock(&pool.state))))
+        };
+        let is_flushed = flushes.wait_until(LONG, |count| *count == 2);
+        pool.take_back(&mut lock(&pool.state));
+        watching.join().expect("no panic");
+        assert!(is_flushed, "a request is held for ever");
     }
 }

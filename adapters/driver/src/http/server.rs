@@ -381,8 +381,8 @@ impl<R: Runtime> Inner<R> {
         Dispatcher::new(session.clone(), application)
     }
 
-    /// Starts a session with its first request, or a request without a session. Most of the latter are over when their
-    /// jobs were polled once, and need no event loop.
+    /// Starts a session with its first request, or a request without a session. One of the latter
+    /// needs no event loop if it is over when its job was polled once.
     fn begin(
         &self,
         session: Arc<SharedSession>,

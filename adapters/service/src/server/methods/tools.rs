@@ -100,7 +100,7 @@ impl SessionState<ServerRole> {
             return Err(ErrorObject::new(ErrorCode::METHOD_NOT_FOUND, why));
         }
         let (has_layers, meta) = (self.has_layers(), meta.as_ref());
-        // A call in a session has no rounds of input, nor has a handler without a context.
+        // A call in a session has no rounds of input, nor has a handler without a context. Middleware has a context.
         let has_rounds = meta.is_some() && (!is_plain || has_layers || tool.takes_context);
         let Some(caller) = has_rounds.then(|| caller(inbound)).flatten() else {
             return Ok(Some(match has_layers {
