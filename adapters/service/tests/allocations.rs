@@ -52,7 +52,7 @@ fn small_call_allocates_once() {
 #[test]
 fn small_call_without_a_session_allocates_once() {
     let meta = concat!(
-        r#""params":{"_meta":{"progressToken":7,"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
+        r#""params":{"_meta":{"progressToken":1,"io.modelcontextprotocol/protocolVersion":"2026-07-28","#,
         r#""io.modelcontextprotocol/clientInfo":{"name":"a","version":"1"},"#,
         r#""io.modelcontextprotocol/clientCapabilities":{}},"#,
     );
