@@ -60,13 +60,6 @@ impl<T> Entry<T> {
     }
 }
 
-/// The result of [`Incoming::insert_hashed`].
-pub(crate) enum Inserted {
-    New(ReplyKey),
-    /// A request with this id is in flight.
-    Duplicate(RequestId),
-}
-
 /// The table of the peer's requests.
 ///
 /// The peer chooses the ids, so they are hashed with a seed that is secret from the peer.
@@ -82,41 +75,55 @@ struct Tables<T> {
     slots: DebugSlab<Entry<T>>,
     by_id: SlotIndex,
     open: usize,
-    /// The deadlines of requests that have one; most applications set none.
-    deadline_of: BTreeMap<ReplyKey, Timestamp>,
-    deadlines: Deadlines<ReplyKey>,
+    deadlines: ReplyDeadlines,
 }
 
 impl<T> Tables<T> {
     const fn new() -> Self {
-        let deadline_of = BTreeMap::new();
-        Self { slots: DebugSlab::new(), by_id: SlotIndex::new(), open: 0, deadline_of, deadlines: Deadlines::new() }
+        Self { slots: DebugSlab::new(), by_id: SlotIndex::new(), open: 0, deadlines: ReplyDeadlines::new() }
+    }
+}
+
+/// The deadlines of requests that have one; most applications set none.
+#[derive(Clone, Debug)]
+struct ReplyDeadlines {
+    of: BTreeMap<ReplyKey, Timestamp>,
+    in_order: Deadlines<ReplyKey>,
+}
+
+impl ReplyDeadlines {
+    const fn new() -> Self {
+        Self { of: BTreeMap::new(), in_order: Deadlines::new() }
     }
 
     /// Changes the deadline of a request.
     #[inline]
-    fn set_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
-        if deadline.is_some() || !self.deadline_of.is_empty() {
-            self.change_deadline(key, deadline);
+    fn set(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
+        if deadline.is_some() || !self.of.is_empty() {
+            self.change(key, deadline);
         }
     }
 
-    fn change_deadline(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
-        let Self { deadline_of, deadlines, .. } = self;
+    fn change(&mut self, key: ReplyKey, deadline: Option<Timestamp>) {
+        let Self { of, in_order } = self;
         let before = match deadline {
-            Some(at) => deadline_of.insert(key, at),
-            None => deadline_of.remove(&key),
+            Some(at) => of.insert(key, at),
+            None => of.remove(&key),
         };
         match (before, deadline) {
             (None, None) => return,
             (None, Some(_)) => {}
-            (Some(_), Some(_)) => deadlines.moved(),
-            (Some(_), None) => deadlines.ended(key),
+            (Some(_), Some(_)) => in_order.moved(),
+            (Some(_), None) => in_order.ended(key),
         }
         if let Some(at) = deadline {
-            deadlines.set(at, key);
+            in_order.set(at, key);
         }
-        deadlines.settle(deadline_of.len(), |key| deadline_of.get(&key).copied());
+        in_order.settle(of.len(), |key| of.get(&key).copied());
+    }
+
+    fn next(&self) -> Option<(Timestamp, ReplyKey)> {
+        self.in_order.next()
     }
 }
 
@@ -168,18 +175,16 @@ impl<T: 'static> Incoming<T> {
     }
 
     #[cfg(test)]
-    pub(crate) fn insert(&mut self, now: Timestamp, id: RequestId, tag: T) -> Inserted {
+    pub(crate) fn insert(&mut self, now: Timestamp, id: RequestId, tag: T) -> ReplyKey {
         let hash = self.hash(&id);
         self.insert_hashed(now, (id, hash), tag)
     }
 
-    /// Inserts a request whose id has this [hash](Self::hash).
-    pub(crate) fn insert_hashed(&mut self, now: Timestamp, (id, hash): (RequestId, u32), tag: T) -> Inserted {
+    /// Inserts a request whose id has this [hash](Self::hash) and [is not in use](Self::find_hashed).
+    pub(crate) fn insert_hashed(&mut self, now: Timestamp, (id, hash): (RequestId, u32), tag: T) -> ReplyKey {
+        debug_assert!(self.find_hashed(&id, hash).is_none(), "the id is in use");
         let Self { tables, next_serial, .. } = self;
         let Tables { slots, by_id, open, .. } = &mut **tables;
-        if by_id.find(hash, |slot| slots[slot as usize].id == id).is_some() {
-            return Inserted::Duplicate(id);
-        }
         let serial = *next_serial;
         *next_serial += 1;
         *open += 1;
@@ -193,7 +198,7 @@ impl<T: 'static> Incoming<T> {
         let entry = Entry { id, tag, serial, hash, state, since };
         let slot = u32::try_from(slots.insert(entry)).unwrap_or(u32::MAX);
         by_id.insert(hash, slot);
-        Inserted::New(ReplyKey { serial, slot })
+        ReplyKey { serial, slot }
     }
 
     pub(crate) fn get(&self, key: ReplyKey) -> Option<(&Entry<T>, EntryState)> {
@@ -220,43 +225,41 @@ impl<T: 'static> Incoming<T> {
         Some(ReplyKey { serial: slots[slot as usize].serial, slot })
     }
 
-    /// Records that the response of an open request was queued.
-    pub(crate) fn answered(&mut self, key: ReplyKey) {
-        let Some(tables) = self.tables.allocated_mut() else { return };
-        let entry = tables.slots.get_mut(key.slot as usize).filter(|entry| entry.serial == key.serial);
-        let Some(entry) = entry else { return };
+    /// Records that the response of an open request was queued. Returns the data of the request.
+    pub(crate) fn answered(&mut self, key: ReplyKey) -> Option<&mut T> {
+        let Tables { slots, open, deadlines, .. } = self.tables.allocated_mut()?;
+        let entry = slots.get_mut(key.slot()).filter(|entry| entry.serial == key.serial)?;
         if entry.state == EntryState::Open {
             entry.state = EntryState::Answered;
-            tables.open -= 1;
-            tables.set_deadline(key, None);
+            *open -= 1;
+            deadlines.set(key, None);
         }
+        Some(&mut entry.tag)
     }
 
     /// Records that the peer has cancelled an open request. Its id can be used again at once.
     pub(crate) fn cancel(&mut self, key: ReplyKey) {
-        self.release_id(key);
-        if let Some((entry, EntryState::Open)) = self.get_mut(key) {
+        let Some(Tables { slots, by_id, open, .. }) = self.tables.allocated_mut() else { return };
+        let Some(entry) = slots.get_mut(key.slot()).filter(|entry| entry.serial == key.serial) else { return };
+        if entry.state != EntryState::Cancelled {
+            by_id.remove(entry.hash, key.slot);
+        }
+        if entry.state == EntryState::Open {
             entry.state = EntryState::Cancelled;
-            self.tables.open -= 1;
+            *open -= 1;
         }
     }
 
     /// Removes a request and returns its data. No other function removes one.
     pub(crate) fn retire(&mut self, key: ReplyKey) -> Option<T> {
-        self.release_id(key);
-        let (_, state) = self.get(key)?;
-        let tables = self.tables.allocated_mut()?;
-        tables.set_deadline(key, None);
-        tables.open -= usize::from(state == EntryState::Open);
-        Some(tables.slots.remove(key.slot as usize).tag)
-    }
-
-    fn release_id(&mut self, key: ReplyKey) {
-        let Some((entry, EntryState::Open | EntryState::Answered)) = self.get(key) else { return };
-        let hash = entry.hash;
-        if let Some(tables) = self.tables.allocated_mut() {
-            tables.by_id.remove(hash, key.slot);
+        let Tables { slots, by_id, open, deadlines } = self.tables.allocated_mut()?;
+        let entry = slots.get(key.slot()).filter(|entry| entry.serial == key.serial)?;
+        if entry.state != EntryState::Cancelled {
+            by_id.remove(entry.hash, key.slot);
         }
+        *open -= usize::from(entry.state == EntryState::Open);
+        deadlines.set(key, None);
+        Some(slots.remove(key.slot()).tag)
     }
 
     /// Sets or removes the deadline of a request that is open or was cancelled; returns whether there is such a
@@ -265,13 +268,13 @@ impl<T: 'static> Incoming<T> {
         if !matches!(self.get(key), Some((_, EntryState::Open | EntryState::Cancelled))) {
             return false;
         }
-        self.tables.set_deadline(key, deadline);
+        self.tables.deadlines.set(key, deadline);
         true
     }
 
     /// Returns the deadline of a request, if it has one.
     pub(crate) fn deadline(&self, key: ReplyKey) -> Option<Timestamp> {
-        self.tables.deadline_of.get(&key).copied()
+        self.tables.deadlines.of.get(&key).copied()
     }
 
     /// Returns the earliest deadline of a request.
@@ -313,25 +316,26 @@ mod tests {
     use super::*;
 
     fn insert(table: &mut Incoming<()>, id: &str) -> ReplyKey {
-        match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
-            Inserted::New(key) => key,
-            Inserted::Duplicate(_) => panic!("{id} is free"),
-        }
+        table.insert(Timestamp::ZERO, RequestId::from(id), ())
     }
 
     #[test]
     fn ids_are_reusable_after_end_or_cancellation() {
         let mut table = Incoming::new(1);
         let first = insert(&mut table, "a");
-        assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
+        assert_eq!(table.find(&RequestId::from("a")), Some(first));
         table.cancel(first);
+        assert_eq!(table.find(&RequestId::from("a")), None);
         let second = insert(&mut table, "a");
         assert_eq!(table.get(first).map(|(_, state)| state), Some(EntryState::Cancelled));
         table.retire(first);
         assert_eq!(table.find(&RequestId::from("a")), Some(second));
-        table.answered(second);
-        assert!(matches!(table.insert(Timestamp::ZERO, RequestId::from("a"), ()), Inserted::Duplicate(_)));
+        assert_eq!(table.open(), 1);
+        assert!(table.answered(second).is_some() && table.answered(second).is_some());
+        assert_eq!(table.find(&RequestId::from("a")), Some(second));
+        assert_eq!((table.open(), table.live_ids()), (0, 1));
         table.retire(second);
+        assert!(table.answered(second).is_none());
         assert_eq!((table.len(), table.live_ids(), table.open()), (0, 0, 0));
         assert!(table.get(second).is_none());
     }

@@ -10,7 +10,7 @@ mod time;
 
 pub(crate) use deadlines::Deadlines;
 pub use incoming::ReplyKey;
-pub(crate) use incoming::{Entry, EntryState, Incoming, Inserted};
+pub(crate) use incoming::{Entry, EntryState, Incoming};
 pub(crate) use outbox::{FrameOwner, Number, Outbox, Priority};
 pub use outgoing::CallId;
 pub(crate) use outgoing::Outgoing;

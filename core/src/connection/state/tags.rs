@@ -9,7 +9,7 @@ use crate::{
         types::Arrival,
     },
     protocol::{Method, ProtocolVersion},
-    rpc::{Entry, Number, Outgoing},
+    rpc::{Entry, Number, Outbox, Outgoing},
     schema::{LoggingLevel, TraceContext},
     wire::{Repetition, RequestId},
 };
@@ -21,8 +21,8 @@ pub(crate) struct Origin {
     pub(crate) batch: Option<u32>,
     /// The size of the message in bytes.
     pub(crate) bytes: usize,
-    /// The hash of the id of a request, if it is known.
-    pub(crate) id_hash: Option<u32>,
+    /// The hash of the id of a request, once it is known not to be in use.
+    pub(crate) unused_id: Option<u32>,
     /// The parts that the message has in common with earlier ones.
     pub(crate) repetition: Repetition,
 }
@@ -127,6 +127,12 @@ impl RequestTag {
             input_request: None,
             arrival: None,
         }
+    }
+
+    /// Counts the frame that was queued last as one of the request, with which it is removed.
+    pub(crate) fn count_queued(&mut self, outbox: &mut Outbox) {
+        self.last_queued = outbox.join((self.queued > 0).then_some(self.last_queued));
+        self.queued += 1;
     }
 
     /// Returns the stream for the response, if the binding has several.

@@ -1,7 +1,7 @@
 use alloc::{format, string::String};
 
 use super::*;
-use crate::rpc::{Incoming, Inserted, Timestamp};
+use crate::rpc::{Incoming, Timestamp};
 
 fn push(outbox: &mut Outbox, priority: Priority, owner: FrameOwner, text: &str) {
     let queued = outbox.push::<()>(priority, owner, usize::MAX, |out| {
@@ -198,10 +198,7 @@ fn index_of_responses_drops_those_that_were_sent() {
 #[test]
 fn withdrawing_request_frames_skips_others() {
     let mut table = Incoming::new(1);
-    let mut key = |id: u64| match table.insert(Timestamp::ZERO, RequestId::from(id), ()) {
-        Inserted::New(key) => key,
-        Inserted::Duplicate(_) => panic!("it is free"),
-    };
+    let mut key = |id: u64| table.insert(Timestamp::ZERO, RequestId::from(id), ());
     let mut steps = Vec::new();
     for others in [1_000, 16_000] {
         let mut outbox = Outbox::default();

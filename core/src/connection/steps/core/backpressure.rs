@@ -71,6 +71,10 @@ impl Engine {
 
     /// Returns whether the connection holds so much that it would have to refuse further input.
     fn is_congested(&self) -> bool {
+        // Most connections hold nothing when they read.
+        if self.requests.len() == 0 && self.leaving_bytes() == 0 {
+            return false;
+        }
         let limits = self.limits();
         if self.phase >= Phase::Draining || limits.input_pause.is_zero() {
             return false;

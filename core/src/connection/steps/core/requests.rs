@@ -9,7 +9,7 @@ use crate::{
         types::{Event, Violation},
     },
     protocol::{Capability, Method, MethodKind, MethodName, MethodRefusal, Phase, Role, check},
-    rpc::{EntryState, FrameOwner, Inserted, ReplyKey},
+    rpc::{EntryState, FrameOwner, ReplyKey},
     schema::{LoggingLevel, SetLevelParams, TraceContext, keys},
     wire::{ErrorCode, ErrorObject, MalformedKind, RawJson, RequestId, decode_params, encode},
 };
@@ -24,7 +24,6 @@ impl Engine {
         origin: Origin,
     ) -> Option<Event<'a>> {
         let hash = self.requests.hash(&id);
-        let origin = Origin { id_hash: Some(hash), ..origin };
         let refuse = |engine: &mut Self, code, message: &'static str, violation| {
             engine.refuse(origin, Some(&id), &ErrorObject::new(code, message));
             engine.violation(violation)
@@ -36,6 +35,7 @@ impl Engine {
             let message = "Invalid request: a request with this id is in flight";
             return refuse(self, ErrorCode::INVALID_REQUEST, message, Violation::DuplicateId(id.clone()));
         }
+        let origin = Origin { unused_id: Some(hash), ..origin };
         if self.is_modern(meta.as_ref(), origin.repetition) {
             if origin.batch.is_some() {
                 // The session on this connection has batches, but this request does not belong to it.
@@ -155,20 +155,25 @@ impl Engine {
         tag.arrival.clone_from(&self.arrival);
         tag.bytes = bytes;
         let timeout = self.settings().reply_timeout;
-        let hash = origin.id_hash.unwrap_or_else(|| self.requests.hash(&id));
-        match self.requests.insert_hashed(self.clock, (id, hash), tag) {
-            Inserted::Duplicate(id) => Err(Violation::DuplicateId(id)),
-            Inserted::New(key) => {
-                self.request_bytes += bytes;
-                if let Some(batch) = origin.batch {
-                    self.batch_request(batch);
+        let hash = match origin.unused_id {
+            Some(hash) => hash,
+            None => {
+                let hash = self.requests.hash(&id);
+                if self.requests.find_hashed(&id, hash).is_some() {
+                    return Err(Violation::DuplicateId(id));
                 }
-                if let Some(timeout) = timeout {
-                    self.requests.set_deadline(key, Some(self.clock + timeout));
-                }
-                Ok(key)
+                hash
             }
+        };
+        let key = self.requests.insert_hashed(self.clock, (id, hash), tag);
+        self.request_bytes += bytes;
+        if let Some(batch) = origin.batch {
+            self.batch_request(batch);
         }
+        if let Some(timeout) = timeout {
+            self.requests.set_deadline(key, Some(self.clock + timeout));
+        }
+        Ok(key)
     }
 
     /// Checks whether the method table allows the peer to send this method.

@@ -131,11 +131,14 @@ impl Engine {
             if outbox.push(Priority::Control, owner, max_len, encode)?.is_none() {
                 return Err(SendError::TooLarge);
             }
-            self.requests.answered(key);
-            self.count_queued(key);
+            if let Some(tag) = requests.answered(key) {
+                tag.count_queued(outbox);
+            }
         }
         self.progressed();
-        self.end_subscription(key);
+        if self.modern.subscriptions.len() > 0 {
+            self.end_subscription(key);
+        }
         self.log_level = level.or(self.log_level);
         self.check_drained();
         Ok(())

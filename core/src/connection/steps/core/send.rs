@@ -384,11 +384,10 @@ impl Engine {
         Ok(())
     }
 
-    /// Counts the frame that was queued last as one of this request, with which it is removed.
+    /// Counts the frame that was queued last as one of this request.
     pub(crate) fn count_queued(&mut self, key: ReplyKey) {
         if let Some((Entry { tag, .. }, _)) = self.requests.get_mut(key) {
-            tag.last_queued = self.outbox.join((tag.queued > 0).then_some(tag.last_queued));
-            tag.queued += 1;
+            tag.count_queued(&mut self.outbox);
         }
     }
 
