@@ -256,16 +256,19 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut progressed = false;
         loop {
-            let left = {
+            // Most jobs are alone, and such a one is not moved into the batch.
+            let (first, left) = {
                 let mut jobs = lock(&dispatcher.shared.jobs);
                 jobs.has_ended = false;
                 done.drain(..).for_each(|slot| jobs.queue.ended(slot));
-                while batch.len() < BATCH
+                let first = jobs.queue.next();
+                while first.is_some()
+                    && batch.len() < BATCH - 1
                     && let Some(next) = jobs.queue.next()
                 {
                     batch.push_back(next);
                 }
-                jobs.take_tasks()
+                (first, jobs.take_tasks())
             };
             if let Some((ended, unfinished)) = left {
                 for task in ended {
@@ -273,14 +276,16 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 }
                 unfinished.into_iter().for_each(|unfinished| handlers.spawn(&dispatcher.shared, runtime, unfinished));
             }
-            let is_last = batch.len() < BATCH;
-            progressed |= !batch.is_empty();
-            while let Some((job, slot)) = batch.pop_front() {
+            let is_last = batch.len() < BATCH - 1;
+            progressed |= first.is_some();
+            let mut next = first;
+            while let Some((job, slot)) = next {
                 match dispatcher.begin(runtime, job, slot) {
                     JobStart::Done => done.push(slot),
                     JobStart::Blocking => {}
                     JobStart::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
                 }
+                next = batch.pop_front();
             }
             // Jobs that can start because of those that have ended start in the next iteration, which follows at once.
             if is_last {
