@@ -20,7 +20,7 @@ use mcp_proto::{
 use crate::{
     event_loop::{
         binding::Binding,
-        run_loop::{Dispatcher, TransportIo},
+        run_loop::{BATCH, Dispatcher, TransportIo},
         shared::SharedConnection,
     },
     runtime::Runtime,
@@ -113,6 +113,7 @@ pub struct ResponseHandler {
     shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
     credentials: Option<RequestCredentials>,
+    /// Whether the end of the response was reported, or its failure.
     over: bool,
 }
 
@@ -127,9 +128,7 @@ struct RequestCredentials {
 impl ResponseHandler {
     /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
-        if let Some(RequestCredentials { provider, extensions }) = &self.credentials {
-            provider.handle_response(head, &lock(extensions));
-        }
+        self.note_head(head);
         self.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
     }
 
@@ -140,8 +139,18 @@ impl ResponseHandler {
 
     /// Passes on the end of the body.
     pub fn end(mut self) {
-        self.over = true;
-        self.shared.update(|binding, now| binding.client.handle_end(now, self.exchange));
+        self.over(|client, now, exchange| client.handle_end(now, exchange));
+    }
+
+    /// Passes on a whole response, under one lock.
+    #[cfg(feature = "net")]
+    pub(super) fn whole(&mut self, head: &Parts, body: &[u8]) {
+        self.note_head(head);
+        self.over(|client, now, exchange| {
+            client.handle_head(now, exchange, head);
+            client.handle_body(now, exchange, body);
+            client.handle_end(now, exchange);
+        });
     }
 
     /// Reports that the request could not be made or that its response broke off, with the reason.
@@ -163,8 +172,25 @@ impl ResponseHandler {
     }
 
     fn abort(&mut self, why: String) {
-        self.over = true;
-        self.shared.update(|binding, now| binding.client.handle_failure(now, self.exchange, why));
+        self.over(|client, now, exchange| client.handle_failure(now, exchange, why));
+    }
+
+    /// Passes the head to the provider of the credentials.
+    fn note_head(&self, head: &Parts) {
+        if let Some(RequestCredentials { provider, extensions }) = &self.credentials {
+            provider.handle_response(head, &lock(extensions));
+        }
+    }
+
+    /// Reports the end of the exchange with `report`, unless it was reported before.
+    fn over(&mut self, report: impl FnOnce(&mut Client, Timestamp, ExchangeId)) {
+        if mem::replace(&mut self.over, true) {
+            return;
+        }
+        self.shared.update(|binding, now| {
+            report(&mut binding.client, now, self.exchange);
+            binding.over.push(self.exchange);
+        });
     }
 }
 
@@ -173,7 +199,6 @@ impl Drop for ResponseHandler {
         if !self.over {
             self.abort("the request was given up".into());
         }
-        self.shared.update(|binding, _| binding.over.push(self.exchange));
     }
 }
 
@@ -247,12 +272,17 @@ pub(crate) struct RequestRunner<R: Runtime> {
     authentications: BTreeMap<ExchangeId, R::Task>,
     /// The extensions of requests, once they have credentials.
     extensions: BTreeMap<ExchangeId, Arc<Mutex<Extensions>>>,
+    /// Actions that were taken under one lock, with the extensions of requests that are sent again.
+    actions: Vec<(Action, Option<Extensions>)>,
+    /// Exchanges that have ended.
+    over: Vec<ExchangeId>,
 }
 
 impl<R: Runtime> RequestRunner<R> {
     pub(crate) fn new(runtime: R, requests: Arc<dyn HttpClient>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
         let (tasks, authentications, extensions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        Self { runtime, requests, credentials, tasks, authentications, extensions }
+        let (actions, over) = (Vec::new(), Vec::new());
+        Self { runtime, requests, credentials, tasks, authentications, extensions, actions, over }
     }
 
     fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
@@ -310,66 +340,105 @@ impl Drop for AuthState {
     }
 }
 
+impl<R: Runtime> RequestRunner<R> {
+    /// Takes actions and exchanges that have ended. Returns whether there are no more actions.
+    fn take(&mut self, binding: &mut HttpClientBinding) -> bool {
+        while self.actions.len() < BATCH {
+            let Some(action) = binding.client.poll_action() else {
+                // The requests of these are not needed any more.
+                binding.again.clear();
+                break;
+            };
+            let again = match &action {
+                Action::Request { exchange, .. } => binding.again.remove(exchange).or_else(|| {
+                    let redirected = self.extensions.get(&binding.client.redirected_from(*exchange)?)?;
+                    Some(mem::take(&mut *lock(redirected)))
+                }),
+                _ => None,
+            };
+            self.actions.push((action, again));
+        }
+        for exchange in binding.over.drain(..) {
+            self.tasks.remove(&exchange);
+            self.over.push(exchange);
+        }
+        self.actions.len() < BATCH
+    }
+
+    /// Runs an action. `again` are the extensions of a request that is sent again.
+    fn run(
+        &mut self,
+        shared: &Arc<SharedConnection<ClientRole, HttpClientBinding>>,
+        action: Action,
+        again: Option<Extensions>,
+    ) {
+        match action {
+            Action::Request { exchange, mut request } => {
+                if let Some(again) = again {
+                    *request.extensions_mut() = again;
+                }
+                let with_extensions = |provider| RequestCredentials { provider, extensions: Arc::default() };
+                let credentials = self.credentials.clone().map(with_extensions);
+                let response = ResponseHandler { shared: shared.clone(), exchange, credentials, over: false };
+                self.request(exchange, request, response);
+            }
+            Action::Abort(exchange) => {
+                self.extensions.remove(&exchange);
+                drop((self.tasks.remove(&exchange), self.authentications.remove(&exchange)));
+            }
+            Action::Authenticate { exchange, status, challenges } => {
+                let extensions = self.extensions.remove(&exchange).map(|it| mem::take(&mut *lock(&it)));
+                let refusal = Refusal { status, challenges, extensions: extensions.unwrap_or_default() };
+                let state = AuthState { shared: shared.clone(), exchange, refusal, is_there: false };
+                let task = self.authenticate(state);
+                self.authentications.insert(exchange, task);
+            }
+        }
+    }
+}
+
 impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R> {
+    const PROCESSES_TIMEOUTS: bool = true;
+
     fn write(
         &mut self,
         dispatcher: &Dispatcher<ClientRole, HttpClientBinding>,
-        _now: Timestamp,
+        now: Timestamp,
         _cx: &mut Context<'_>,
     ) -> bool {
         let shared = &dispatcher.shared;
-        let (mut moved, mut ended) = (false, Vec::new());
+        shared.waiters.fire_timers(now);
+        let (mut moved, mut has_events) = (false, false);
         loop {
-            let (action, over, again) = shared.update(|binding, _| {
-                let action = binding.client.poll_action();
-                let again = match &action {
-                    Some(Action::Request { exchange, .. }) => binding.again.remove(exchange).or_else(|| {
-                        let redirected = self.extensions.get(&binding.client.redirected_from(*exchange)?)?;
-                        Some(mem::take(&mut *lock(redirected)))
-                    }),
-                    _ => None,
-                };
-                if action.is_none() {
-                    // The requests of these are not needed any more.
-                    binding.again.clear();
-                }
-                (action, mem::take(&mut binding.over), again)
-            });
-            for exchange in &over {
-                self.tasks.remove(exchange);
-            }
-            ended.extend(over);
-            let Some(action) = action else {
-                // Not earlier: the refusal of a request that has ended may be among the actions.
-                for exchange in &ended {
-                    self.extensions.remove(exchange);
-                }
-                return moved;
+            let is_last = {
+                let mut state = shared.lock();
+                shared.handle_timeout(&mut state, now);
+                let is_last = self.take(&mut state.binding);
+                state.collect();
+                has_events |= !state.events.is_empty();
+                shared.wake_interested(state);
+                is_last
             };
-            moved = true;
-            match action {
-                Action::Request { exchange, mut request } => {
-                    if let Some(again) = again {
-                        *request.extensions_mut() = again;
-                    }
-                    let with_extensions = |provider| RequestCredentials { provider, extensions: Arc::default() };
-                    let credentials = self.credentials.clone().map(with_extensions);
-                    let response = ResponseHandler { shared: shared.clone(), exchange, credentials, over: false };
-                    self.request(exchange, request, response);
-                }
-                Action::Abort(exchange) => {
-                    self.extensions.remove(&exchange);
-                    drop((self.tasks.remove(&exchange), self.authentications.remove(&exchange)));
-                }
-                Action::Authenticate { exchange, status, challenges } => {
-                    let extensions = self.extensions.remove(&exchange).map(|it| mem::take(&mut *lock(&it)));
-                    let refusal = Refusal { status, challenges, extensions: extensions.unwrap_or_default() };
-                    let state = AuthState { shared: shared.clone(), exchange, refusal, is_there: false };
-                    let task = self.authenticate(state);
-                    self.authentications.insert(exchange, task);
-                }
+            moved |= !self.actions.is_empty();
+            let mut actions = mem::take(&mut self.actions);
+            for (action, again) in actions.drain(..) {
+                self.run(shared, action, again);
+            }
+            self.actions = actions;
+            if is_last {
+                break;
             }
         }
+        // Not earlier: the refusal of a request that has ended may be among the actions.
+        for exchange in self.over.drain(..) {
+            self.extensions.remove(&exchange);
+        }
+        has_events && dispatcher.dispatch_waiting() || moved
+    }
+
+    fn awaits_input(&mut self, _cx: &mut Context<'_>) -> bool {
+        // Tasks read the responses, and wake the event loop.
+        true
     }
 }
 

@@ -352,6 +352,11 @@ impl TransportIo<ServerRole, HttpSession> for ReplicationIo {
             shared.renew(dispatcher, cx) || fetched
         })
     }
+
+    fn awaits_input(&mut self, _cx: &mut Context<'_>) -> bool {
+        // What was fetched is polled again, so that it wakes the task.
+        self.shared.is_none()
+    }
 }
 
 impl SessionReplicator {

@@ -223,6 +223,11 @@ impl Exchange {
         self.is_authenticating() && matches!(self.state, ExchangeState::Sent)
     }
 
+    /// Returns whether there is a [deadline](Self::deadline), or will be one once there are credentials.
+    pub(super) const fn has_deadline(&self) -> bool {
+        self.until.is_some() || matches!(self.state, ExchangeState::Over { .. })
+    }
+
     /// Returns when the exchange is aborted, unless its state changes before.
     pub(super) const fn deadline(&self) -> Option<Timestamp> {
         match self.state {

@@ -296,7 +296,9 @@ impl Client {
         self.credentials_added(id);
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
         match core::mem::replace(&mut exchange.state, ExchangeState::Sent) {
-            ExchangeState::Over { .. } => {
+            over @ ExchangeState::Over { .. } => {
+                // Put back, since the table counts it.
+                exchange.state = over;
                 self.exchanges.remove(id);
             }
             // The exchange waits for the application, which has not handled the challenge yet.

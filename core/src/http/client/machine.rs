@@ -287,7 +287,7 @@ impl Client {
     pub fn poll_timeout(&self) -> Option<Deadline> {
         let connection = self.conn.poll_timeout().map(|it| Deadline { at: it.at, wake: Wake::Connection(it.wake) });
         let pauses = self.retry_timers.iter().map(|pause| Deadline { at: pause.at, wake: Wake::Reconnect });
-        let exchanges = self.exchanges.values().filter_map(|exchange| {
+        let exchanges = self.exchanges.timed().filter_map(|exchange| {
             let wake = match (&exchange.state, &exchange.purpose) {
                 (ExchangeState::Over { .. }, _) => Wake::Drain,
                 (_, Purpose::DeleteSession(_)) => Wake::DeleteSession,
@@ -458,9 +458,8 @@ impl Client {
         self.queued.clear();
         if let Some(session) = self.session.take() {
             let id = self.start(Purpose::DeleteSession(session), self.options.url.clone(), 0);
-            if let Some(exchange) = self.exchanges.get_mut(id) {
-                exchange.until = Some(self.clock + self.options.limits.delete_timeout);
-            }
+            let until = self.clock + self.options.limits.delete_timeout;
+            self.exchanges.change_deadline(id, |exchange| exchange.until = Some(until));
         }
     }
 
@@ -492,9 +491,7 @@ impl Client {
         redirects: u32,
     ) -> ExchangeId {
         let id = self.start(purpose, uri, redirects);
-        if let Some(exchange) = self.exchanges.get_mut(id) {
-            exchange.until = until.or(exchange.until);
-        }
+        self.exchanges.change_deadline(id, |exchange| exchange.until = until.or(exchange.until));
         match &mut self.gate {
             SendGate::Initialized(waits) | SendGate::Listening { stream: waits, .. } if *waits == old => *waits = id,
             _ => {}
@@ -534,10 +531,9 @@ impl Client {
     /// Marks an exchange whose result does not depend on the rest of its body. The rest is read if it is short, so that
     /// the network connection can be reused.
     pub(super) fn dismiss(&mut self, id: ExchangeId) {
-        if let Some(exchange) = self.exchanges.get_mut(id) {
-            let until = self.clock + self.options.limits.drain_timeout;
-            exchange.state = ExchangeState::Over { until, left: self.options.limits.error_bytes };
-        }
+        let until = self.clock + self.options.limits.drain_timeout;
+        let over = ExchangeState::Over { until, left: self.options.limits.error_bytes };
+        self.exchanges.change_deadline(id, |exchange| exchange.state = over);
     }
 
     /// Schedules a stream to be resumed later, or returns the purpose if it is not worthwhile.

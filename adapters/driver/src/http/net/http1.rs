@@ -6,6 +6,7 @@ use std::{
     marker::PhantomData,
     pin::{Pin, pin},
     sync::Arc,
+    task::Poll,
 };
 
 use http::{Request, Uri, header, response::Parts, uri::Scheme};
@@ -119,6 +120,15 @@ pub trait ResponseSink: Send {
     /// # Errors
     /// If the rest is not needed: the request ends with this reason.
     fn chunk(&mut self, chunk: &[u8]) -> Result<(), String>;
+
+    /// Takes a whole response.
+    ///
+    /// # Errors
+    /// Those of [`chunk`](Self::chunk).
+    fn whole(&mut self, head: Parts, body: &[u8]) -> Result<(), String> {
+        self.head(head);
+        self.chunk(body)
+    }
 }
 
 impl ResponseSink for ResponseHandler {
@@ -128,6 +138,11 @@ impl ResponseSink for ResponseHandler {
 
     fn chunk(&mut self, chunk: &[u8]) -> Result<(), String> {
         Self::chunk(self, chunk);
+        Ok(())
+    }
+
+    fn whole(&mut self, head: Parts, body: &[u8]) -> Result<(), String> {
+        Self::whole(self, &head, body);
         Ok(())
     }
 }
@@ -163,12 +178,26 @@ pub(super) async fn exchange<N: ConnectRuntime>(
         };
     };
     let (head, body) = answer.into_parts();
-    response.head(head);
     let mut body = pin!(body);
-    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+    let first = poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await;
+    // Most responses arrive in one piece.
+    if let Poll::Ready(Some(Ok(frame))) = &first
+        && let Some(data) = frame.data_ref()
+        && body.is_end_stream()
+    {
+        pool.keep(connection);
+        return response.whole(head, data);
+    }
+    response.head(head);
+    let mut next = match first {
+        Poll::Ready(frame) => frame,
+        Poll::Pending => poll_fn(|cx| body.as_mut().poll_frame(cx)).await,
+    };
+    while let Some(frame) = next {
         if let Some(data) = frame.map_err(|error| error_chain(&error))?.data_ref() {
             response.chunk(data)?;
         }
+        next = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
     }
     // The caller has not reported the end of the response yet, so a request that this end causes can use the
     // connection.
