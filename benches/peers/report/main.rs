@@ -28,7 +28,7 @@ use processors::Processors;
 use programs::{Program, Source};
 use stdio::{Figures, Start};
 use timing::Times;
-use web::{Form, Rates};
+use web::{Form, Rates, Sessions};
 
 /// Servers by name: the size of the program, and its figures over standard input and output.
 type Servers = BTreeMap<&'static str, (Program, Figures)>;
@@ -168,12 +168,12 @@ fn web(hyper: &Path, threads: &Path, rmcp: &Path) -> Result<BTreeMap<String, Rat
     say("programs, over HTTP");
     let mut servers = Vec::new();
     for (limit, program) in [("hyper", hyper), ("threads", threads)] {
-        servers.push((limit.to_owned(), web::Server::start(Command::new(program), Form::Json, false)?));
+        servers.push((limit.to_owned(), web::Server::start(Command::new(program), Form::Json, Sessions::Ignored)?));
     }
     for adapter in ["blocking", "smol", "tokio"] {
         for (name, form) in [("JSON", Form::Json), ("a stream", Form::Stream)] {
             let command = peers::child(&format!("HTTP {adapter}"));
-            servers.push((format!("{adapter}, {name}, a session"), web::Server::start(command, form, true)?));
+            servers.push((format!("{adapter}, {name}, a session"), web::Server::start(command, form, Sessions::Used)?));
         }
     }
     let rmcp = |args: &[&str]| {
@@ -181,8 +181,11 @@ fn web(hyper: &Path, threads: &Path, rmcp: &Path) -> Result<BTreeMap<String, Rat
         command.args(args).env("PORT", "0");
         command
     };
-    servers.push(("rmcp, JSON".to_owned(), web::Server::start(rmcp(&["json"]), Form::Json, false)?));
-    servers.push(("rmcp, a stream, a session".to_owned(), web::Server::start(rmcp(&[]), Form::AlwaysStream, true)?));
+    servers.push(("rmcp, JSON".to_owned(), web::Server::start(rmcp(&["json"]), Form::Json, Sessions::None)?));
+    servers.push((
+        "rmcp, a stream, a session".to_owned(),
+        web::Server::start(rmcp(&[]), Form::AlwaysStream, Sessions::Used)?,
+    ));
     Ok(web::measure(servers)?)
 }
 

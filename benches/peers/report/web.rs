@@ -36,6 +36,20 @@ pub(crate) enum Form {
     AlwaysStream,
 }
 
+/// The use that a server makes of sessions.
+#[derive(Clone, Copy, PartialEq, Eq)]
+pub(crate) enum Sessions {
+    /// None: requests have no headers of a session.
+    None,
+    /// A limit: its requests have the headers of a session, as those of servers with sessions have, and it parses and
+    /// ignores them.
+    Ignored,
+    Used,
+}
+
+/// A session id of the length of those of this project.
+const IGNORED: &str = "0123456789abcdef0123456789abcdef";
+
 const CONNECTIONS: usize = 32;
 const CALLS: usize = 64 * CONNECTIONS;
 const ROUNDS: usize = 8;
@@ -163,6 +177,7 @@ fn rate(
 pub(crate) struct Server {
     child: Child,
     connections: Vec<Connection>,
+    sessions: Sessions,
     session: Option<String>,
     form: Form,
     next: usize,
@@ -171,22 +186,24 @@ pub(crate) struct Server {
 impl Server {
     /// Starts a server that prints its address on standard output, and connects to it. It runs on the processor of its
     /// client.
-    pub(crate) fn start(mut command: Command, form: Form, has_sessions: bool) -> io::Result<Self> {
+    pub(crate) fn start(mut command: Command, form: Form, sessions: Sessions) -> io::Result<Self> {
         let starting = move || {
             stay();
             command.stdin(Stdio::null()).stdout(Stdio::piped()).spawn()
         };
         let child = thread::spawn(starting).join().unwrap_or_else(|_| Err(io::Error::other("a panic")))?;
-        let mut server = Self { child, connections: Vec::new(), session: None, form, next: 1 };
+        let mut server = Self { child, connections: Vec::new(), sessions, session: None, form, next: 1 };
         let mut address = String::new();
         if let Some(output) = server.child.stdout.take() {
             BufReader::new(output).read_line(&mut address)?;
         }
         let address = address.trim().parse().map_err(io::Error::other)?;
         server.connections = (0..CONNECTIONS).map(|_| Connection::new(address)).collect::<io::Result<_>>()?;
-        if has_sessions {
-            server.session = Some(server.begin_session(0)?);
-        }
+        server.session = match sessions {
+            Sessions::None => None,
+            Sessions::Ignored => Some(IGNORED.to_owned()),
+            Sessions::Used => Some(server.begin_session(0)?),
+        };
         Ok(server)
     }
 
@@ -240,7 +257,7 @@ pub(crate) fn measure(servers: Vec<(String, Server)>) -> io::Result<BTreeMap<Str
             }
         }
         for ((_, server), rates) in &mut servers {
-            if server.session.is_some() {
+            if server.sessions == Sessions::Used {
                 rates.session = Some(server.memory_per_session()?);
             }
         }

@@ -326,6 +326,13 @@ enum JobStart {
     Pending(Unfinished),
 }
 
+impl<E, C> Clone for Dispatcher<E, C> {
+    fn clone(&self) -> Self {
+        let Self { shared, connection, application } = self;
+        Self { shared: shared.clone(), connection: connection.clone(), application: application.clone() }
+    }
+}
+
 impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     #[cfg(feature = "http")]
     pub(crate) fn new(shared: Arc<SharedConnection<E, C>>, application: Arc<dyn Application<E>>) -> Self {
@@ -401,6 +408,21 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             if has_work {
                 self.shared.wake();
             }
+        }
+    }
+
+    /// Passes a response to the application on the calling thread instead of in the event loop.
+    ///
+    /// The caller has begun to dispatch the event.
+    #[cfg(feature = "net")]
+    pub(crate) fn dispatch_response(&self, event: Event<'_>) {
+        let guard = DispatchGuard(&self.shared);
+        let job = self.call_application(event);
+        let has_job = job.is_some();
+        self.queue(job.into_iter());
+        drop(guard);
+        if has_job {
+            self.shared.wake();
         }
     }
 

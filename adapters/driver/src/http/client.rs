@@ -110,7 +110,7 @@ impl fmt::Debug for Refusal {
 
 /// Receives the response to one request. Dropping it before the end reports that the request was given up.
 pub struct ResponseHandler {
-    shared: Arc<SharedConnection<ClientRole, HttpClientBinding>>,
+    dispatcher: Arc<Dispatcher<ClientRole, HttpClientBinding>>,
     exchange: ExchangeId,
     credentials: Option<RequestCredentials>,
     /// Whether the end of the response was reported, or its failure.
@@ -129,12 +129,12 @@ impl ResponseHandler {
     /// Passes on the head of the response.
     pub fn head(&mut self, head: &Parts) {
         self.note_head(head);
-        self.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
+        self.dispatcher.shared.update(|binding, now| binding.client.handle_head(now, self.exchange, head));
     }
 
     /// Passes on a piece of the body.
     pub fn chunk(&mut self, chunk: &[u8]) {
-        self.shared.update(|binding, now| binding.client.handle_body(now, self.exchange, chunk));
+        self.dispatcher.shared.update(|binding, now| binding.client.handle_body(now, self.exchange, chunk));
     }
 
     /// Passes on the end of the body.
@@ -142,15 +142,31 @@ impl ResponseHandler {
         self.over(|client, now, exchange| client.handle_end(now, exchange));
     }
 
-    /// Passes on a whole response, under one lock.
+    /// Passes on a whole response, under one lock. If it is that to the only call in flight, the application receives
+    /// its result here, without the event loop.
     #[cfg(feature = "net")]
     pub(super) fn whole(&mut self, head: &Parts, body: &[u8]) {
         self.note_head(head);
-        self.over(|client, now, exchange| {
-            client.handle_head(now, exchange, head);
-            client.handle_body(now, exchange, body);
-            client.handle_end(now, exchange);
-        });
+        if mem::replace(&mut self.over, true) {
+            return;
+        }
+        let shared = &self.dispatcher.shared;
+        let mut state = shared.lock();
+        let (now, HttpClientBinding { client, over, .. }) = (shared.now(), &mut state.binding);
+        client.handle_head(now, self.exchange, head);
+        client.handle_body(now, self.exchange, body);
+        client.handle_end(now, self.exchange);
+        over.push(self.exchange);
+        state.collect();
+        let is_response = state.events.len() == 1 && matches!(state.events[0], Event::Response { .. });
+        // With more calls in flight, the event loop passes several results on at once.
+        let is_last = || state.binding.client.view().usage().calls == 0;
+        let is_inline = is_response && is_last() && shared.dispatching.begin(false);
+        let event = if is_inline { state.events.pop_front() } else { None };
+        shared.wake_interested(state);
+        if let Some(event) = event {
+            self.dispatcher.dispatch_response(event);
+        }
     }
 
     /// Reports that the request could not be made or that its response broke off, with the reason.
@@ -165,9 +181,9 @@ impl ResponseHandler {
         if let Poll::Ready(credentials) = at_once {
             return credentials;
         }
-        self.shared.update(|binding, now| binding.client.handle_authentication_started(now, self.exchange));
+        self.dispatcher.shared.update(|binding, now| binding.client.handle_authentication_started(now, self.exchange));
         let credentials = credentials.await;
-        self.shared.update(|binding, now| binding.client.handle_authentication_ended(now, self.exchange));
+        self.dispatcher.shared.update(|binding, now| binding.client.handle_authentication_ended(now, self.exchange));
         credentials
     }
 
@@ -187,7 +203,7 @@ impl ResponseHandler {
         if mem::replace(&mut self.over, true) {
             return;
         }
-        self.shared.update(|binding, now| {
+        self.dispatcher.shared.update(|binding, now| {
             report(&mut binding.client, now, self.exchange);
             binding.over.push(self.exchange);
         });
@@ -208,12 +224,16 @@ impl fmt::Debug for ResponseHandler {
     }
 }
 
+/// When this many exchanges have ended, the event loop runs to free their memory.
+const MAX_OVER: usize = 8;
+
 /// A client, and its exchanges that have ended.
 pub(crate) struct HttpClientBinding {
     pub(crate) client: Client,
     credentials: Option<Arc<dyn AuthProvider>>,
     /// The principal of the last use of the connection.
     principal: Option<Arc<str>>,
+    /// Taken by the event loop in its next iteration, to free the memory of their tasks.
     over: Vec<ExchangeId>,
     /// The extensions of the requests that are about to be sent again.
     again: BTreeMap<ExchangeId, Extensions>,
@@ -257,7 +277,7 @@ impl Binding<ClientRole> for HttpClientBinding {
     }
 
     fn has_output(&self) -> bool {
-        self.client.has_action() || !self.over.is_empty()
+        self.client.has_action() || self.over.len() >= MAX_OVER
     }
 }
 
@@ -276,13 +296,15 @@ pub(crate) struct RequestRunner<R: Runtime> {
     actions: Vec<(Action, Option<Extensions>)>,
     /// Exchanges that have ended.
     over: Vec<ExchangeId>,
+    /// What the responses are passed to, once a request was sent.
+    dispatcher: Option<Arc<Dispatcher<ClientRole, HttpClientBinding>>>,
 }
 
 impl<R: Runtime> RequestRunner<R> {
     pub(crate) fn new(runtime: R, requests: Arc<dyn HttpClient>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
         let (tasks, authentications, extensions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (actions, over) = (Vec::new(), Vec::new());
-        Self { runtime, requests, credentials, tasks, authentications, extensions, actions, over }
+        let (actions, over, dispatcher) = Default::default();
+        Self { runtime, requests, credentials, tasks, authentications, extensions, actions, over, dispatcher }
     }
 
     fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
@@ -299,7 +321,7 @@ impl<R: Runtime> RequestRunner<R> {
                 }
                 lock(&extensions).clone_from(request.extensions());
                 // The result of a request with the token of another principal is not cached for the one that made it.
-                response.shared.update(|binding, now| binding.update_principal(now));
+                response.dispatcher.shared.update(|binding, now| binding.update_principal(now));
             }
             requests.make(request, response).await;
         });
@@ -368,7 +390,7 @@ impl<R: Runtime> RequestRunner<R> {
     /// Runs an action. `again` are the extensions of a request that is sent again.
     fn run(
         &mut self,
-        shared: &Arc<SharedConnection<ClientRole, HttpClientBinding>>,
+        dispatcher: &Dispatcher<ClientRole, HttpClientBinding>,
         action: Action,
         again: Option<Extensions>,
     ) {
@@ -379,7 +401,8 @@ impl<R: Runtime> RequestRunner<R> {
                 }
                 let with_extensions = |provider| RequestCredentials { provider, extensions: Arc::default() };
                 let credentials = self.credentials.clone().map(with_extensions);
-                let response = ResponseHandler { shared: shared.clone(), exchange, credentials, over: false };
+                let dispatcher = self.dispatcher.get_or_insert_with(|| Arc::new(dispatcher.clone())).clone();
+                let response = ResponseHandler { dispatcher, exchange, credentials, over: false };
                 self.request(exchange, request, response);
             }
             Action::Abort(exchange) => {
@@ -389,7 +412,8 @@ impl<R: Runtime> RequestRunner<R> {
             Action::Authenticate { exchange, status, challenges } => {
                 let extensions = self.extensions.remove(&exchange).map(|it| mem::take(&mut *lock(&it)));
                 let refusal = Refusal { status, challenges, extensions: extensions.unwrap_or_default() };
-                let state = AuthState { shared: shared.clone(), exchange, refusal, is_there: false };
+                let shared = dispatcher.shared.clone();
+                let state = AuthState { shared, exchange, refusal, is_there: false };
                 let task = self.authenticate(state);
                 self.authentications.insert(exchange, task);
             }
@@ -422,7 +446,7 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
             moved |= !self.actions.is_empty();
             let mut actions = mem::take(&mut self.actions);
             for (action, again) in actions.drain(..) {
-                self.run(shared, action, again);
+                self.run(dispatcher, action, again);
             }
             self.actions = actions;
             if is_last {
