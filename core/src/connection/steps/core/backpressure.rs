@@ -25,7 +25,16 @@ impl Engine {
         self.pause.is_none() && !self.is_congested()
     }
 
+    /// Returns whether to read now. Begins a pause if the connection holds too much.
+    #[inline]
     pub(crate) fn wants_input(&mut self, now: Timestamp) -> bool {
+        // Most connections hold nothing when they read.
+        let holds_nothing = self.requests.len() == 0 && self.outbox.frames() == 0 && self.batches.allocated().is_none();
+        self.pause.is_none() && holds_nothing || self.wants_more_input(now)
+    }
+
+    #[inline(never)]
+    fn wants_more_input(&mut self, now: Timestamp) -> bool {
         let Some(pause) = &self.pause else {
             if !self.is_congested() {
                 return true;
@@ -71,10 +80,6 @@ impl Engine {
 
     /// Returns whether the connection holds so much that it would have to refuse further input.
     fn is_congested(&self) -> bool {
-        // Most connections hold nothing when they read.
-        if self.requests.len() == 0 && self.leaving_bytes() == 0 {
-            return false;
-        }
         let limits = self.limits();
         if self.phase >= Phase::Draining || limits.input_pause.is_zero() {
             return false;
