@@ -14,6 +14,7 @@ use http::{Extensions, Request, Uri, response::Parts};
 use mcp_proto::{
     connection::{ClientRole, Connection, Event},
     http::client::{Action, Client, ExchangeId},
+    protocol::Phase,
     rpc::Timestamp,
 };
 
@@ -277,7 +278,9 @@ impl Binding<ClientRole> for HttpClientBinding {
     }
 
     fn has_output(&self) -> bool {
-        self.client.has_action() || self.over.len() >= MAX_OVER
+        // A client that is being closed ends with its last exchange.
+        let most = if self.view().phase() < Phase::Draining { MAX_OVER } else { 1 };
+        self.client.has_action() || self.over.len() >= most
     }
 }
 
@@ -475,6 +478,82 @@ pub fn seed() -> u64 {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    /// An application that keeps the calls whose results it has received.
+    #[cfg(feature = "net")]
+    #[derive(Default)]
+    struct Results(Mutex<Vec<mcp_proto::rpc::CallId>>);
+
+    #[cfg(feature = "net")]
+    impl mcp_service::driver_api::Application<ClientRole> for Results {
+        fn handle(
+            &self,
+            _: &Arc<dyn mcp_service::driver_api::ConnectionHandle<ClientRole>>,
+            event: Event<'_>,
+        ) -> Option<mcp_service::driver_api::Job> {
+            if let Event::Response { call, .. } = event {
+                lock(&self.0).push(call);
+            }
+            None
+        }
+    }
+
+    /// The event loop does not run in this test. It would dispatch the events that wait.
+    #[cfg(feature = "net")]
+    #[test]
+    fn only_the_last_call_in_flight_gets_its_result_without_the_event_loop() {
+        use mcp_proto::{connection::RequestOptions, http::client::ClientOptions, protocol::ProtocolVersion};
+
+        let versions = mcp_proto::protocol::VersionSet::only(ProtocolVersion::V2025_11_25);
+        let config = mcp_service::Host::builder("x", "1").versions(versions).build().config();
+        let mut options = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        options.listen = false;
+        let binding = |now| HttpClientBinding::new(Client::new(config, options, now), None);
+        let shared = SharedConnection::new(binding, &crate::options::DriverOptions::default());
+        let application = Arc::<Results>::default();
+        let dispatcher = Arc::new(Dispatcher::new(shared.clone(), application.clone()));
+        let respond = |status: u16, body: &str| {
+            let action = shared.update(|binding, _| binding.client.poll_action());
+            let Some(Action::Request { exchange, .. }) = action else { panic!("{action:?}") };
+            let head = http::Response::builder().status(status).header("content-type", "application/json");
+            let head = head.header("mcp-session-id", "s");
+            let mut response =
+                ResponseHandler { dispatcher: dispatcher.clone(), exchange, credentials: None, over: false };
+            response.whole(&head.body(()).expect("a response").into_parts().0, body.as_bytes());
+            response.end();
+        };
+        let call = || {
+            let options = RequestOptions::default();
+            shared.update(|binding, now| binding.client.connection(now).request_raw(now, "tools/list", None, options))
+        };
+        let result = |id: u64| respond(200, &format!(r#"{{"jsonrpc":"2.0","id":{id},"result":{{"tools":[]}}}}"#));
+        let session =
+            r#"{"protocolVersion":"2025-11-25","capabilities":{"tools":{}},"serverInfo":{"name":"s","version":"1"}}"#;
+        respond(200, &format!(r#"{{"jsonrpc":"2.0","id":1,"result":{session}}}"#));
+        respond(202, "");
+        dispatcher.dispatch_waiting();
+
+        let mut calls = vec![call().expect("it is allowed"), call().expect("it is allowed")];
+        // The first one is not alone, and the second one does not overtake the result of the first.
+        result(2);
+        result(3);
+        assert!(lock(&application.0).is_empty());
+        dispatcher.dispatch_waiting();
+        assert_eq!(*lock(&application.0), calls);
+        for id in 4..10 {
+            calls.push(call().expect("it is allowed"));
+            result(id);
+            assert_eq!(*lock(&application.0), calls);
+            // The event loop runs to free the tasks of ended requests, once there are several.
+            assert_eq!(shared.lock().binding.has_output(), calls.len() + 2 >= MAX_OVER, "{id}");
+        }
+        shared.update(|binding, now| {
+            binding.over.clear();
+            binding.client.connection(now).close(now);
+        });
+        respond(200, "{}");
+        assert!(shared.lock().binding.has_output(), "the client ends with the session");
+    }
 
     #[test]
     fn deadlines_are_those_of_the_client() {
