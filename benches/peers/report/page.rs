@@ -336,7 +336,7 @@ fn web(Results { web, .. }: &Results) -> String {
     format!(
         "## Servers over HTTP\n\n`hyper` answers with what it finds by searching for bytes, on one thread as those of smol and tokio \
          do. `threads` does the same without a library for HTTP and with a thread for each connection, as those of blocking \
-         have. They ignore the headers of a session, which their requests have as well. `rmcp` is on a runtime of many threads. In JSON it has no sessions, in which it is the fastest. The memory per session \
+         have. The requests to both have the headers of a session, which they ignore. `rmcp` is on a runtime of many threads. In JSON it has no sessions, in which it is the fastest. The memory per session \
          is what a server holds more after 1,000 sessions with one call each, divided by their number.\n\n{}",
         table.0
     )

@@ -36,14 +36,14 @@ pub(crate) enum Form {
     AlwaysStream,
 }
 
-/// The use that a server makes of sessions.
+/// Whether requests have the headers of a session.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub(crate) enum Sessions {
-    /// None: requests have no headers of a session.
+    /// They have none.
     None,
-    /// A limit: its requests have the headers of a session, as those of servers with sessions have, and it parses and
-    /// ignores them.
+    /// They have those of a session that does not exist. The server, which is a limit, ignores them.
     Ignored,
+    /// They have those of a session that the server has begun.
     Used,
 }
 

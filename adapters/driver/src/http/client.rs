@@ -140,7 +140,7 @@ impl ResponseHandler {
 
     /// Passes on the end of the body.
     pub fn end(mut self) {
-        self.over(|client, now, exchange| client.handle_end(now, exchange));
+        self.report_end(|client, now, exchange| client.handle_end(now, exchange));
     }
 
     /// Passes on a whole response, under one lock. If it is that to the only call in flight, the application receives
@@ -189,7 +189,7 @@ impl ResponseHandler {
     }
 
     fn abort(&mut self, why: String) {
-        self.over(|client, now, exchange| client.handle_failure(now, exchange, why));
+        self.report_end(|client, now, exchange| client.handle_failure(now, exchange, why));
     }
 
     /// Passes the head to the provider of the credentials.
@@ -200,7 +200,7 @@ impl ResponseHandler {
     }
 
     /// Reports the end of the exchange with `report`, unless it was reported before.
-    fn over(&mut self, report: impl FnOnce(&mut Client, Timestamp, ExchangeId)) {
+    fn report_end(&mut self, report: impl FnOnce(&mut Client, Timestamp, ExchangeId)) {
         if mem::replace(&mut self.over, true) {
             return;
         }
@@ -234,7 +234,7 @@ pub(crate) struct HttpClientBinding {
     credentials: Option<Arc<dyn AuthProvider>>,
     /// The principal of the last use of the connection.
     principal: Option<Arc<str>>,
-    /// Taken by the event loop in its next iteration, to free the memory of their tasks.
+    /// Exchanges that have ended. The event loop takes them in its next iteration, to free their tasks and extensions.
     over: Vec<ExchangeId>,
     /// The extensions of the requests that are about to be sent again.
     again: BTreeMap<ExchangeId, Extensions>,
@@ -383,10 +383,7 @@ impl<R: Runtime> RequestRunner<R> {
             };
             self.actions.push((action, again));
         }
-        for exchange in binding.over.drain(..) {
-            self.tasks.remove(&exchange);
-            self.over.push(exchange);
-        }
+        self.over.append(&mut binding.over);
         self.actions.len() < BATCH
     }
 
@@ -446,6 +443,10 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
                 shared.wake_interested(state);
                 is_last
             };
+            // Outside of the lock: dropping a task may wake others.
+            for exchange in &self.over {
+                self.tasks.remove(exchange);
+            }
             moved |= !self.actions.is_empty();
             let mut actions = mem::take(&mut self.actions);
             for (action, again) in actions.drain(..) {
@@ -540,7 +541,14 @@ mod tests {
         assert!(lock(&application.0).is_empty());
         dispatcher.dispatch_waiting();
         assert_eq!(*lock(&application.0), calls);
-        for id in 4..10 {
+        // While another event is being dispatched, the event loop dispatches the result after it.
+        assert!(shared.dispatching.begin(true));
+        calls.push(call().expect("it is allowed"));
+        result(4);
+        assert_eq!(lock(&application.0).len(), 2);
+        shared.dispatching.end();
+        dispatcher.dispatch_waiting();
+        for id in 5..10 {
             calls.push(call().expect("it is allowed"));
             result(id);
             assert_eq!(*lock(&application.0), calls);
@@ -552,6 +560,7 @@ mod tests {
             binding.client.connection(now).close(now);
         });
         respond(200, "{}");
+        assert!(!shared.lock().binding.client.has_action());
         assert!(shared.lock().binding.has_output(), "the client ends with the session");
     }
 

@@ -110,7 +110,7 @@ impl<N: ConnectRuntime> HttpClient for Http1Client<N> {
     }
 }
 
-/// Receives a response, except for its end.
+/// Receives a response. Its sender reports the end, after all of it was received.
 pub trait ResponseSink: Send {
     /// Takes the head.
     fn head(&mut self, head: Parts);
@@ -121,7 +121,8 @@ pub trait ResponseSink: Send {
     /// If the rest is not needed: the request ends with this reason.
     fn chunk(&mut self, chunk: &[u8]) -> Result<(), String>;
 
-    /// Takes a whole response.
+    /// Takes a whole response, which arrived in one piece. It may take the end of the response as well: a report of the
+    /// end has no effect then.
     ///
     /// # Errors
     /// Those of [`chunk`](Self::chunk).
@@ -147,7 +148,7 @@ impl ResponseSink for ResponseHandler {
     }
 }
 
-/// Sends a request, and passes on the response except for its end.
+/// Sends a request, and passes on the response. The caller reports its end.
 pub(super) async fn exchange<N: ConnectRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
