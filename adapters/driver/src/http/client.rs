@@ -299,7 +299,7 @@ pub(crate) struct RequestRunner<R: Runtime> {
     actions: Vec<(Action, Option<Extensions>)>,
     /// Exchanges that have ended.
     over: Vec<ExchangeId>,
-    /// What the responses are passed to, once a request was sent.
+    /// Receives the responses. Set once a request was sent.
     dispatcher: Option<Arc<Dispatcher<ClientRole, HttpClientBinding>>>,
 }
 
@@ -499,10 +499,10 @@ mod tests {
         }
     }
 
-    /// The event loop does not run in this test. It would dispatch the events that wait.
+    /// A result is dispatched at once if no other call is in flight and no event waits. No event loop runs here.
     #[cfg(feature = "net")]
     #[test]
-    fn only_the_last_call_in_flight_gets_its_result_without_the_event_loop() {
+    fn only_a_sole_call_bypasses_the_event_loop() {
         use mcp_proto::{connection::RequestOptions, http::client::ClientOptions, protocol::ProtocolVersion};
 
         let versions = mcp_proto::protocol::VersionSet::only(ProtocolVersion::V2025_11_25);
