@@ -143,8 +143,8 @@ impl ResponseHandler {
         self.report_end(|client, now, exchange| client.handle_end(now, exchange));
     }
 
-    /// Passes on a whole response, under one lock. If it is that to the only call in flight, the application receives
-    /// its result here, without the event loop.
+    /// Passes on a whole response, under one lock. If its call is the only one in flight, the application receives the
+    /// result here, without the event loop.
     #[cfg(feature = "net")]
     pub(super) fn whole(&mut self, head: &Parts, body: &[u8]) {
         self.note_head(head);
@@ -434,6 +434,7 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
         shared.waiters.fire_timers(now);
         let (mut moved, mut has_events) = (false, false);
         loop {
+            let known = self.over.len();
             let is_last = {
                 let mut state = shared.lock();
                 shared.handle_timeout(&mut state, now);
@@ -444,7 +445,7 @@ impl<R: Runtime> TransportIo<ClientRole, HttpClientBinding> for RequestRunner<R>
                 is_last
             };
             // Outside of the lock: dropping a task may wake others.
-            for exchange in &self.over {
+            for exchange in &self.over[known..] {
                 self.tasks.remove(exchange);
             }
             moved |= !self.actions.is_empty();
