@@ -27,13 +27,20 @@ impl<T> SeqMap<T> {
         }
     }
 
+    #[inline]
     pub(crate) fn get(&self, number: u64) -> Option<&T> {
-        let at = self.place(number).ok()?;
-        self.0.get(at).map(|(_, value)| value)
+        match self.0.back() {
+            Some((last, value)) if *last == number => Some(value),
+            _ => self.0.get(self.place(number).ok()?).map(|(_, value)| value),
+        }
     }
 
+    #[inline]
     pub(crate) fn get_mut(&mut self, number: u64) -> Option<&mut T> {
-        let at = self.place(number).ok()?;
+        let at = match self.0.back() {
+            Some((last, _)) if *last == number => self.0.len() - 1,
+            _ => self.place(number).ok()?,
+        };
         self.0.get_mut(at).map(|(_, value)| value)
     }
 
