@@ -175,12 +175,24 @@ impl<'a> Authority<'a> {
                 (Cow::Owned(address.to_string()), port)
             }
             None => {
-                let (host, port) = text.split_once(':').map_or((text, None), |(host, port)| (host, Some(port)));
-                let is_name = |byte: u8| byte.is_ascii_alphanumeric() || matches!(byte, b'-' | b'.' | b'_');
-                if host.is_empty() || !host.bytes().all(is_name) {
+                // One pass: the host of each request is parsed.
+                let (mut end, mut is_lower) = (text.len(), true);
+                for (at, byte) in text.bytes().enumerate() {
+                    match byte {
+                        b'a'..=b'z' | b'0'..=b'9' | b'-' | b'.' | b'_' => {}
+                        b'A'..=b'Z' => is_lower = false,
+                        b':' => {
+                            end = at;
+                            break;
+                        }
+                        _ => return None,
+                    }
+                }
+                let (host, port) = text.split_at(end);
+                if host.is_empty() {
                     return None;
                 }
-                let is_lower = !host.bytes().any(|byte| byte.is_ascii_uppercase());
+                let port = port.strip_prefix(':');
                 let host = if is_lower { Cow::Borrowed(host) } else { Cow::Owned(host.to_ascii_lowercase()) };
                 (host, port)
             }
