@@ -1,6 +1,6 @@
 //! Parsing and checks of the head of a request.
 
-use alloc::{boxed::Box, string::ToString, vec::Vec};
+use alloc::{boxed::Box, string::ToString, sync::Arc, vec::Vec};
 
 use http::{HeaderMap, HeaderName, HeaderValue, Method as Verb, StatusCode, header, request::Parts};
 
@@ -61,7 +61,12 @@ impl HeaderClaims {
 #[derive(Clone, Debug)]
 pub(super) enum RequestKind {
     /// A message of either era.
-    Post { session: Option<SessionId>, declared: HeaderClaims, headers: MirroredHeaders },
+    Post {
+        session: Option<SessionId>,
+        declared: HeaderClaims,
+        /// The headers that repeat parts of the body, if there are any. The revision is added later.
+        headers: Option<Arc<MirroredHeaders>>,
+    },
     /// A request without a body.
     Bare(Target),
     /// A message over the transport of 2024-11-05.
@@ -248,17 +253,15 @@ fn post(head: &Parts, fields: &Fields<'_>, config: &ServerConfig) -> Result<Requ
         HeaderClaims::Version(version) if version.era() == Era::Modern => None,
         HeaderClaims::Nothing | HeaderClaims::Version(_) => session(fields.session)?,
     };
-    let param = |(name, value): (&HeaderName, &HeaderValue)| {
-        Some((param(name.as_str())?.to_string(), MirroredValue::from(Some(value.as_bytes()))))
-    };
-    let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
-    // The revision is set later, from `declared`.
-    let headers = MirroredHeaders {
-        version: MirroredValue::Absent,
-        method: method(fields.method),
-        name: fields.name.mirrored(),
-        params,
-    };
+    let is_repeating = fields.has_params || fields.method.is_there() || fields.name.is_there();
+    let headers = is_repeating.then(|| {
+        let param = |(name, value): (&HeaderName, &HeaderValue)| {
+            Some((param(name.as_str())?.to_string(), MirroredValue::from(Some(value.as_bytes()))))
+        };
+        let params = if fields.has_params { headers.iter().filter_map(param).collect() } else { Vec::new() };
+        let (method, name) = (method(fields.method), fields.name.mirrored());
+        Arc::new(MirroredHeaders { version: MirroredValue::Absent, method, name, params })
+    });
     Ok(RequestKind::Post { session, declared, headers })
 }
 

@@ -113,7 +113,7 @@ impl Parsed {
         &self,
         session: Option<SessionId>,
         declared: HeaderClaims,
-        headers: MirroredHeaders,
+        headers: Option<Arc<MirroredHeaders>>,
         config: &ServerConfig,
     ) -> Result<Target, Box<HttpResponse>> {
         let served = config.settings.versions;
@@ -142,7 +142,7 @@ impl Parsed {
     fn modern(
         &self,
         declared: HeaderClaims,
-        headers: MirroredHeaders,
+        headers: Option<Arc<MirroredHeaders>>,
         config: &ServerConfig,
     ) -> Result<Target, Box<HttpResponse>> {
         let invalid = |message: &'static str| {
@@ -174,7 +174,9 @@ impl Parsed {
                 self.fail(StatusCode::BAD_REQUEST, &error)
             }
             HeaderClaims::Unknown(_) | HeaderClaims::Version(_) => {
-                Ok(Target::Modern(Some(Arc::new(MirroredHeaders { version: declared.mirrored(), ..headers }))))
+                let mut headers = headers.unwrap_or_default();
+                Arc::make_mut(&mut headers).version = declared.mirrored();
+                Ok(Target::Modern(Some(headers)))
             }
         }
     }
