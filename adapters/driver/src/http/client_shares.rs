@@ -108,6 +108,12 @@ impl ClientUsage {
         }
     }
 
+    /// Returns whether bytes that wait to be written are counted. If not, [`recount`](Self::recount) changes nothing after
+    /// some of them were written.
+    pub(super) const fn counts_unread(&self) -> bool {
+        self.unread > 0
+    }
+
     /// Returns whether the session was ended and its event loop has not been notified yet.
     pub(super) fn is_too_much(&self) -> bool {
         self.excess == Excess::Yes

@@ -1,7 +1,7 @@
 //! A session of a server, or a single request without a session.
 
 use std::{
-    collections::BTreeMap,
+    collections::VecDeque,
     io,
     sync::{Arc, Weak},
     task::Waker,
@@ -33,10 +33,14 @@ use mcp_service::driver_api::Holder;
 /// The state of a session that was last written to the store.
 pub(super) type StoredSettings = (bool, Option<LoggingLevel>);
 
+/// The number of readers for which an idle session keeps memory.
+const KEPT_READERS: usize = 4;
+
 /// A session, and the slots of its responses.
 pub(super) struct HttpSession {
     pub(super) session: Session,
-    readers: BTreeMap<ExchangeId, Reader>,
+    /// The readers of responses, in the order of their exchanges.
+    readers: VecDeque<Reader>,
     /// The application of the session, while its event loop runs.
     pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
@@ -48,6 +52,7 @@ pub(super) struct HttpSession {
 
 /// The slot of a response that a task writes.
 struct Reader {
+    exchange: ExchangeId,
     slot: Arc<ResponseSlot>,
     /// Whether a small response may be left there in one piece.
     at_once: bool,
@@ -58,7 +63,7 @@ pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl HttpSession {
     pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
-        Self { session, readers: BTreeMap::new(), application: None, stored: None, held, protection }
+        Self { session, readers: VecDeque::new(), application: None, stored: None, held, protection }
     }
 
     /// Refuses a request that resumes a stream without the scopes that the stream needs.
@@ -88,14 +93,27 @@ impl HttpSession {
     /// it is small.
     pub(super) fn slot(&mut self, exchange: ExchangeId, at_once: bool) -> Arc<ResponseSlot> {
         let slot = Arc::new(ResponseSlot::new());
-        self.readers.insert(exchange, Reader { slot: slot.clone(), at_once });
+        // The ids of exchanges rise.
+        self.readers.push_back(Reader { exchange, slot: slot.clone(), at_once });
         slot
     }
 
     /// Removes the slot of an exchange whose response is no longer written. Its task has a reference, too.
     pub(super) fn remove_slot(&mut self, exchange: ExchangeId) {
-        self.readers.remove(&exchange);
-        self.shrink();
+        if let Ok(at) = self.reader(exchange) {
+            self.readers.remove(at);
+        }
+        if self.readers.is_empty() && self.readers.capacity() > KEPT_READERS {
+            self.readers = VecDeque::new();
+        }
+    }
+
+    /// Returns the position of the reader of an exchange.
+    fn reader(&self, exchange: ExchangeId) -> Result<usize, usize> {
+        match self.readers.back() {
+            Some(last) if last.exchange == exchange => Ok(self.readers.len() - 1),
+            _ => self.readers.binary_search_by_key(&exchange, |reader| reader.exchange),
+        }
     }
 
     /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds wakers of the
@@ -103,7 +121,7 @@ impl HttpSession {
     fn notify_readers(&mut self, woken: &mut Vec<Waker>) -> bool {
         let mut has_moved = false;
         while let Some(exchange) = self.session.poll_ready() {
-            let Some(reader) = self.readers.get(&exchange) else { continue };
+            let Ok(reader) = self.reader(exchange).map(|at| &self.readers[at]) else { continue };
             // Larger responses count for the quota of the client until they are written.
             let response = reader.at_once.then(|| self.session.poll_response(exchange, COUNTED - 1)).flatten();
             match response {
@@ -116,13 +134,6 @@ impl HttpSession {
             }
         }
         has_moved
-    }
-
-    /// Frees the memory of the map if it is empty.
-    fn shrink(&mut self) {
-        if self.readers.is_empty() {
-            self.readers = BTreeMap::new();
-        }
     }
 }
 
@@ -176,7 +187,7 @@ impl Binding<ServerRole> for HttpSession {
         // A session that holds too much ends here, before a response says that its request has succeeded.
         self.held.recount(&mut self.session);
         let mut woken = Vec::new();
-        if self.notify_readers(&mut woken) {
+        if self.notify_readers(&mut woken) && self.held.counts_unread() {
             self.held.recount(&mut self.session);
         }
         woken

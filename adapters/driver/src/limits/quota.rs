@@ -60,10 +60,13 @@ impl Quota {
 
     /// Changes a part of a holder from `amount` to `to`. Returns `false` and changes nothing if there is no room.
     /// Making it smaller always succeeds.
+    #[inline]
     pub(crate) fn change(&self, holder: &Holder, amount: &mut usize, to: usize) -> bool {
-        if to == *amount {
-            return true;
-        }
+        // Most sessions hold little, and their amounts are rounded: they rarely change.
+        to == *amount || self.change_to(holder, amount, to)
+    }
+
+    fn change_to(&self, holder: &Holder, amount: &mut usize, to: usize) -> bool {
         let changed = self.taken.update(|taken| match to.checked_sub(*amount) {
             Some(more) if !taken.has_room(self.capacity, holder, more) => false,
             Some(more) => {
