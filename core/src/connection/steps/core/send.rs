@@ -144,10 +144,10 @@ impl Engine {
         let id = self.calls.next_id();
         let max_len = self.limits().frame_bytes;
         let extra = MetaOptions::of(options);
-        let mut retry = self.retries.buffer();
         let modern = self.modern_version(tag).and_then(|version| Some((version, self.role_state.identity()?)));
         let keep = modern.is_some() && matches!(tag, CallTag::User { .. });
         let meta = OutgoingMeta { modern, extra: &extra, token: progress.then_some(id) };
+        let mut retry = if keep { self.retries.buffer() } else { Vec::new() };
         let queued = self.outbox.push(priority, FrameOwner::Call(id), max_len, |out| {
             encode::open_request(out, id.as_u64(), method.as_str());
             let before = out.len();
@@ -167,7 +167,7 @@ impl Engine {
             out.push(b'}');
             Ok::<_, SendError>(())
         });
-        if !matches!(queued, Ok(Some(_))) || !keep {
+        if keep && !matches!(queued, Ok(Some(_))) {
             self.retries.recycle(core::mem::take(&mut retry));
         }
         queued?.ok_or(SendError::TooLarge)?;
