@@ -19,6 +19,7 @@ pub use deadline::{Deadline, Wake};
 pub use limits::Limits;
 pub use policy::{InvalidPolicy, Policy};
 pub use replay::{MemoryReplayBuffer, ReplayBuffer};
+use response::content_length;
 pub use response::{AuthRefusal, HttpResponse};
 pub use server::Caller;
 pub use session_id::SessionId;

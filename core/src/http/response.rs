@@ -91,7 +91,7 @@ pub(super) fn empty(status: StatusCode) -> HttpResponse {
 
 /// Creates a response whose body is one JSON text.
 pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpResponse {
-    let length = length(body.len());
+    let length = content_length(body.len());
     let mut answer = Response::new(body);
     *answer.status_mut() = status;
     answer.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
@@ -99,8 +99,9 @@ pub(super) fn json(status: StatusCode, body: Vec<u8>) -> HttpResponse {
     answer
 }
 
-/// Returns the value of `Content-Length`. For short bodies, which are most, it allocates nothing.
-fn length(bytes: usize) -> HeaderValue {
+/// Returns the value of `Content-Length` for a body of so many bytes. Below 1000, as for most bodies, it allocates
+/// nothing.
+pub(super) fn content_length(bytes: usize) -> HeaderValue {
     /// The numbers below 1000, with three digits each.
     static SHORT: [[u8; 3]; 1000] = {
         let mut all = [[b'0'; 3]; 1000];
@@ -175,7 +176,7 @@ mod tests {
     #[test]
     fn content_length_is_decimal() {
         for bytes in (0..1100).chain([65_536, usize::MAX]) {
-            assert_eq!(length(bytes).to_str().expect("digits"), bytes.to_string());
+            assert_eq!(content_length(bytes).to_str().expect("digits"), bytes.to_string());
         }
     }
 }

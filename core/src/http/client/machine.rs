@@ -16,13 +16,14 @@ use super::{
     exchange::{Exchange, ExchangeState, PostKind, PostRequest, Purpose, StreamPosition},
     exchanges::Exchanges,
     mirror::Mirror,
+    post_headers::PostHeaders,
     recovery::Renewals,
     refresh::Refreshes,
     tools::Tools,
 };
 use crate::{
     connection::{ClientConfig, ClientRole, CloseReason, Connection, Event, Opening},
-    http::{Deadline, Wake, names::SESSION_ID},
+    http::{Deadline, Wake},
     protocol::{Era, Phase},
     rpc::{CallId, Timestamp},
 };
@@ -64,6 +65,7 @@ pub struct Client {
     pub(super) no_server_stream: bool,
     pub(super) tools: Tools,
     pub(super) mirror: Mirror,
+    pub(super) post_headers: PostHeaders,
     pub(super) refreshes: Refreshes,
     /// The number of exchanges for which the driver is obtaining credentials.
     pub(super) authenticating: usize,
@@ -172,6 +174,7 @@ impl Client {
             no_server_stream: false,
             tools: Tools::default(),
             mirror: Mirror::default(),
+            post_headers: PostHeaders::default(),
             refreshes: Refreshes::default(),
             authenticating: 0,
             is_blocked: false,
@@ -467,8 +470,7 @@ impl Client {
     pub(super) fn start(&mut self, purpose: Purpose, uri: Uri, redirects: u32) -> ExchangeId {
         let id = ExchangeId(self.next);
         self.next += 1;
-        let request = self.request(&purpose, &uri);
-        let sent_in = request.headers().get(&SESSION_ID).cloned();
+        let (request, sent_in) = self.request(&purpose, &uri);
         self.actions.push_back(Action::Request { exchange: id, request });
         let accepts = |kind| matches!(kind, PostKind::Initialized | PostKind::Notification | PostKind::Response);
         let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));

@@ -105,6 +105,7 @@ mod machine;
 mod mirror;
 mod options;
 mod outgoing;
+mod post_headers;
 mod recovery;
 mod refresh;
 mod refusal;

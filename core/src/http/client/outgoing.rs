@@ -9,18 +9,16 @@ use super::{
     exchange::{PostKind, PostRequest, Purpose, SentRequest, StreamPosition},
     machine::{SendGate, Transport},
     mirror::Headers,
+    post_headers::Scope,
 };
 use crate::{
     connection::Route,
-    http::names::{EVENTS, JSON, LAST_EVENT_ID, PROTOCOL_VERSION, SESSION_ID},
+    http::names::{EVENTS, LAST_EVENT_ID},
     protocol::{Era, Method},
     rpc::CallId,
     schema::keys,
     wire::{Message, RequestId},
 };
-
-/// The `Accept` header of requests with a message.
-const BOTH: &str = "application/json, text/event-stream";
 
 impl Client {
     /// Sends a message of the connection, or queues it.
@@ -168,63 +166,56 @@ impl Client {
         sent_in.is_some() && self.session.as_ref() != sent_in
     }
 
-    /// Creates the HTTP request of an exchange.
-    pub(super) fn request(&self, purpose: &Purpose, uri: &Uri) -> Request<Arc<[u8]>> {
-        let body = if let Purpose::Post(post) = purpose { post.body.clone() } else { Arc::default() };
-        let mut request = Request::new(body);
-        *request.uri_mut() = uri.clone();
-        *request.headers_mut() = self.options.headers.clone();
-        if let Purpose::Post(PostRequest { mirrored: Some(mirrored), .. }) = purpose {
-            // With those of each request, so that the map does not grow: type, length, `Accept` and `Host`.
-            request.headers_mut().reserve(mirrored.len() + 4);
-        }
-        let accept = match purpose {
-            Purpose::Post(_) => {
-                *request.method_mut() = Verb::POST;
-                request.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(JSON));
-                Some(BOTH)
-            }
-            Purpose::DeleteSession(_) | Purpose::Done => {
-                *request.method_mut() = Verb::DELETE;
-                None
-            }
-            Purpose::Resume(_) | Purpose::Listen(_) | Purpose::Old(_) => Some(EVENTS),
+    /// Creates the HTTP request of an exchange. Returns it with the id of the session that it names.
+    pub(super) fn request(&mut self, purpose: &Purpose, uri: &Uri) -> (Request<Arc<[u8]>>, Option<HeaderValue>) {
+        let scope = self.scope(purpose);
+        let session = scope.session.clone();
+        let (method, body) = match purpose {
+            Purpose::Post(post) => (Verb::POST, post.body.clone()),
+            Purpose::DeleteSession(_) | Purpose::Done => (Verb::DELETE, Arc::default()),
+            Purpose::Resume(_) | Purpose::Listen(_) | Purpose::Old(_) => (Verb::GET, Arc::default()),
         };
-        let headers = request.headers_mut();
-        if let Some(accept) = accept {
-            headers.insert(header::ACCEPT, HeaderValue::from_static(accept));
-        }
-        match purpose {
+        let headers = if let Purpose::Post(_) = purpose {
+            self.post_headers.of(&self.options.headers, scope, body.len())
+        } else {
+            let mut headers = self.options.headers.clone();
+            if method == Verb::GET {
+                headers.insert(header::ACCEPT, HeaderValue::from_static(EVENTS));
+            }
+            scope.add_to(&mut headers);
+            let last_id = match purpose {
+                Purpose::Resume(post) => &*post.position.last_id,
+                Purpose::Listen(position) => &*position.last_id,
+                Purpose::Post(_) | Purpose::Old(_) | Purpose::DeleteSession(_) | Purpose::Done => "",
+            };
+            if !last_id.is_empty()
+                && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())
+            {
+                headers.insert(LAST_EVENT_ID, last_id);
+            }
+            headers
+        };
+        let mut request = Request::new(body);
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri.clone(), headers);
+        (request, session)
+    }
+
+    /// Returns what the headers of a request depend on.
+    fn scope(&self, purpose: &Purpose) -> Scope {
+        let session = match purpose {
             Purpose::Post(PostRequest { mirrored: Some(mirrored), .. }) => {
-                for (name, value) in &**mirrored {
-                    headers.append(name, value.clone());
-                }
+                return Scope { mirrored: Some(mirrored.clone()), ..Scope::default() };
             }
             // These requests do not belong to a session.
-            Purpose::Post(PostRequest { kind: PostKind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {}
-            Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) | Purpose::DeleteSession(_) => {
-                let session =
-                    if let Purpose::DeleteSession(session) = purpose { Some(session) } else { self.session.as_ref() };
-                if let Some(session) = session {
-                    headers.insert(SESSION_ID, session.clone());
-                }
-                let version = self.conn.version().filter(|version| version.has_version_header());
-                if let (Some(version), Transport::Streamable) = (version, &self.transport) {
-                    headers.insert(PROTOCOL_VERSION, HeaderValue::from_static(version.as_str()));
-                }
+            Purpose::Post(PostRequest { kind: PostKind::Initialize, .. }) | Purpose::Old(_) | Purpose::Done => {
+                return Scope::default();
             }
-        }
-        let last_id = match purpose {
-            Purpose::Resume(post) => &*post.position.last_id,
-            Purpose::Listen(position) => &*position.last_id,
-            Purpose::Post(_) | Purpose::Old(_) | Purpose::DeleteSession(_) | Purpose::Done => "",
+            Purpose::DeleteSession(session) => Some(session),
+            Purpose::Post(_) | Purpose::Resume(_) | Purpose::Listen(_) => self.session.as_ref(),
         };
-        if !last_id.is_empty()
-            && let Ok(last_id) = HeaderValue::from_bytes(last_id.as_bytes())
-        {
-            headers.insert(LAST_EVENT_ID, last_id);
-        }
-        request
+        let version = self.conn.version().filter(|version| version.has_version_header());
+        let version = version.filter(|_| matches!(self.transport, Transport::Streamable));
+        Scope { mirrored: None, session: session.cloned(), version }
     }
 }
 
