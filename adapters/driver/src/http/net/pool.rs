@@ -182,6 +182,8 @@ impl Drop for UsageGuard {
 /// Polls a connection until it has ended, was dropped, or was idle for too long.
 async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write: PendingWrite, mut timer: impl Timer) {
     let mut connection = pin!(connection);
+    // The time at which to check whether the connection has been idle for too long.
+    let mut check = Instant::now() + IDLE_TIMEOUT;
     poll_fn(|cx| {
         let is_dropped = matches!(lock(&usage).register(cx), Phase::Dropped);
         // The last poll shuts the connection down, as far as that is possible without waiting.
@@ -190,18 +192,21 @@ async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write:
         }
         loop {
             let phase = lock(&usage).phase;
+            let timeout = if pending_write.is_pending() { UNREAD_TIMEOUT } else { IDLE_TIMEOUT };
+            // The timer is not set anew for each request: an earlier time than that of the timeout does no harm.
             let until = match phase {
-                Phase::Idle { since } if pending_write.is_pending() => since + UNREAD_TIMEOUT,
-                Phase::Idle { since } => since + IDLE_TIMEOUT,
-                // A connection in use is checked again after the same time.
-                Phase::InUse | Phase::Dropped => Instant::now() + IDLE_TIMEOUT,
+                Phase::Idle { since } if timeout < IDLE_TIMEOUT => check.min(since + timeout),
+                Phase::Idle { .. } | Phase::InUse | Phase::Dropped => check,
             };
             if timer.poll_until(until, cx).is_pending() {
                 return Poll::Pending;
             }
-            if matches!(phase, Phase::Idle { .. }) {
-                return Poll::Ready(());
-            }
+            let now = Instant::now();
+            check = match phase {
+                Phase::Idle { since } if since + timeout <= now => return Poll::Ready(()),
+                Phase::Idle { since } => since + timeout,
+                Phase::InUse | Phase::Dropped => now + IDLE_TIMEOUT,
+            };
         }
     })
     .await;
