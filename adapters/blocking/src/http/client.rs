@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex};
 
 use mcp_driver::{
     DrivenConnection, Runtime,
-    http::{AuthProvider, DetachedAuth},
+    http::{AuthProvider, DetachedAuth, Http1Client},
     tuning::JOB_SHUTDOWN_TIMEOUT,
 };
 use mcp_proto::{
@@ -39,7 +39,10 @@ impl Client {
         }
         let session = Arc::new(host.session_with(options.subscriptions.clone().unwrap_or_default()));
         let calls = session.calls().clone();
-        let (config, client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
+        let (config, mut client_options, opening) = (host.config(), connector.client_options.clone(), options.opening);
+        if connector.http_client.is_none() {
+            Http1Client::<ClientLoop>::add_host(&mut client_options);
+        }
         let client = |now| http::client::Client::with_opening(config, client_options, opening, now);
         let credentials = connector.auth.clone();
         let (handle, connection, threads) = if let Some(requests) = connector.http_client.clone() {

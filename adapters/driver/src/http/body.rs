@@ -41,6 +41,13 @@ impl Body {
     }
 }
 
+/// Creates an empty body.
+impl Default for Body {
+    fn default() -> Self {
+        Self(Content::Whole(Bytes::new()))
+    }
+}
+
 /// Bytes that are being written to a client. They count for its quota until they are dropped.
 struct CountedBytes {
     data: Vec<u8>,

@@ -35,6 +35,8 @@ pub(crate) type BoxFuture<'a, T> = Pin<Box<dyn Future<Output = T> + Send + 'a>>;
 pub trait HttpClient: Send + Sync + 'static {
     /// Sends one request unchanged, and passes its response to `response` as it arrives. It follows no redirects and
     /// does not retry. Dropping the future closes the connection of the request.
+    ///
+    /// The task of the connection may call it. So it must not block; the future runs in a task of its own.
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> BoxFuture<'static, ()>;
 }
 
@@ -311,23 +313,13 @@ impl<R: Runtime> RequestRunner<R> {
     }
 
     fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
-        let requests = self.requests.clone();
-        let credentials = response.credentials.clone();
-        if let Some(RequestCredentials { extensions, .. }) = &credentials {
-            self.extensions.insert(exchange, extensions.clone());
-        }
-        let task = self.runtime.spawn(async move {
-            let mut request = request;
-            if let Some(RequestCredentials { provider, extensions }) = credentials {
-                if let Err(error) = response.authenticating(provider.authorize(&mut request)).await {
-                    return response.fail(error.to_string());
-                }
-                lock(&extensions).clone_from(request.extensions());
-                // The result of a request with the token of another principal is not cached for the one that made it.
-                response.dispatcher.shared.update(|binding, now| binding.update_principal(now));
+        let task = match response.credentials.clone() {
+            None => self.runtime.spawn(self.requests.make(request, response)),
+            Some(credentials) => {
+                self.extensions.insert(exchange, credentials.extensions.clone());
+                self.runtime.spawn(authorize(self.requests.clone(), credentials, request, response))
             }
-            requests.make(request, response).await;
-        });
+        };
         self.tasks.insert(exchange, task);
     }
 
@@ -341,6 +333,22 @@ impl<R: Runtime> RequestRunner<R> {
             };
         })
     }
+}
+
+/// Adds credentials to a request and sends it.
+async fn authorize(
+    requests: Arc<dyn HttpClient>,
+    RequestCredentials { provider, extensions }: RequestCredentials,
+    mut request: Request<Arc<[u8]>>,
+    response: ResponseHandler,
+) {
+    if let Err(error) = response.authenticating(provider.authorize(&mut request)).await {
+        return response.fail(error.to_string());
+    }
+    lock(&extensions).clone_from(request.extensions());
+    // The result of a request with the token of another principal is not cached for the one that made it.
+    response.dispatcher.shared.update(|binding, now| binding.update_principal(now));
+    requests.make(request, response).await;
 }
 
 /// Reports, when it is dropped, whether there are new credentials: the request is then retried, or given up.

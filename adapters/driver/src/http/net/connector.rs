@@ -99,7 +99,10 @@ impl<N: NetRuntime> Connector<N> {
     pub async fn connect(self, host: &Host) -> Result<Client<N>, Error> {
         let Self { mut client_options, options, http_client, auth, route, .. } = self;
         client_options.authenticates = auth.is_some();
-        let http_client = http_client.unwrap_or_else(|| Arc::new(Http1Client::<N>::of(route)));
+        let http_client = http_client.unwrap_or_else(|| {
+            Http1Client::<N>::add_host(&mut client_options);
+            Arc::new(Http1Client::<N>::of(route))
+        });
         Client::over_http(client_options, http_client, auth, host, &options).await
     }
 }

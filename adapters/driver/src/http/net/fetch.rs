@@ -74,7 +74,8 @@ impl<N: ConnectRuntime> HttpFetch for FetchClient<N> {
         Deferred::new(async move {
             let runtime = N::current()?;
             let mut response = Collected { head: None, body: Vec::new(), limit };
-            let fetched = exchange::<N>(&route, &pool, request.map(Body::whole), &mut response);
+            let mut request = request.map(Body::whole);
+            let fetched = exchange::<N>(&route, &pool, &mut request, &mut response);
             match timeout(&runtime, TIMEOUT, fetched).await {
                 Some(Ok(())) => {}
                 Some(Err(why)) => return Err(io::Error::other(why)),

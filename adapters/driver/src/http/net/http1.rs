@@ -4,13 +4,16 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     marker::PhantomData,
+    mem,
     pin::{Pin, pin},
     sync::Arc,
     task::Poll,
 };
 
-use http::{Request, Uri, header, response::Parts, uri::Scheme};
+use http::{Request, Response, Uri, header, response::Parts, uri::Scheme};
 use http_body::Body as _;
+use hyper::body::Incoming;
+use mcp_proto::http::client::ClientOptions;
 
 use crate::http::net::{
     connect::ConnectPath,
@@ -40,6 +43,14 @@ impl<N> Http1Client<N> {
 
     pub(super) fn of(route: ConnectPath) -> Self {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
+    }
+
+    /// Adds `Host` to the headers of all requests, unless it is among them. It would be added to each request later,
+    /// whose headers then need more memory.
+    pub fn add_host(options: &mut ClientOptions) {
+        if let Ok(host) = Origin::of(&options.url).name().try_into() {
+            options.headers.entry(header::HOST).or_insert(host);
+        }
     }
 
     /// Sets the proxy. No connection is shared with clones of the client before.
@@ -72,7 +83,8 @@ impl<N: ConnectRuntime> Http1Client<N> {
         request: Request<Arc<[u8]>>,
         response: &mut impl ResponseSink,
     ) -> impl Future<Output = Result<(), String>> + Send {
-        exchange::<N>(&self.route, &self.pool, request.map(Body::shared), response)
+        let mut request = request.map(Body::shared);
+        async move { exchange::<N>(&self.route, &self.pool, &mut request, response).await }
     }
 }
 
@@ -100,9 +112,9 @@ impl<N: ConnectRuntime> HttpClient for Http1Client<N> {
         request: Request<Arc<[u8]>>,
         mut response: ResponseHandler,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let client = self.clone();
+        let (client, mut request) = (self.clone(), request.map(Body::shared));
         Box::pin(async move {
-            match client.send(request, &mut response).await {
+            match exchange::<N>(&client.route, &client.pool, &mut request, &mut response).await {
                 Ok(()) => response.end(),
                 Err(why) => response.fail(why),
             }
@@ -148,36 +160,14 @@ impl ResponseSink for ResponseHandler {
     }
 }
 
-/// Sends a request, and passes on the response. The caller reports its end.
+/// Sends a request, which is left empty, and passes on the response. The caller reports its end.
 pub(super) async fn exchange<N: ConnectRuntime>(
     route: &ConnectPath,
     pool: &Arc<Pool>,
-    mut request: Request<Body>,
+    request: &mut Request<Body>,
     response: &mut impl ResponseSink,
 ) -> Result<(), String> {
-    let runtime = &N::current().map_err(|error| error.to_string())?;
-    // Boxed, since it needs much more memory than the rest, and few requests need it.
-    let open = |origin| Box::pin(async move { route.open(runtime, &origin).await });
-    let (mut connection, mut is_used) = match pool.take(|origin| origin.is_of(request.uri())) {
-        Some(connection) => (connection, true),
-        None => (open(Origin::of(request.uri())).await?, false),
-    };
-    prepare(&mut request, &connection, route.forward_proxy(&connection.origin));
-    let answer = loop {
-        match connection.sender.try_send_request(request).await {
-            Ok(answer) => break answer,
-            Err(mut error) => match error.take_message() {
-                // The server closed the idle connection before the request was written, so it is sent on another one.
-                Some(unsent) if is_used => request = unsent,
-                _ => return Err(error_chain(&error.into_error())),
-            },
-        }
-        let origin = connection.into_origin();
-        (connection, is_used) = match pool.take(|other| *other == origin) {
-            Some(connection) => (connection, true),
-            None => (open(origin).await?, false),
-        };
-    };
+    let (answer, connection) = send_request::<N>(route, pool, request).await?;
     let (head, body) = answer.into_parts();
     let mut body = pin!(body);
     let first = poll_fn(|cx| Poll::Ready(body.as_mut().poll_frame(cx))).await;
@@ -206,7 +196,41 @@ pub(super) async fn exchange<N: ConnectRuntime>(
     Ok(())
 }
 
-/// Prepares a request for HTTP/1.1: sets `Host`, and reduces the URI to its path. For a proxy that forwards the
+/// Sends a request on an idle connection or on a new one. Returns the head of the response with its body, and the
+/// connection.
+///
+/// The request is borrowed, since a future stores its parameters twice.
+async fn send_request<N: ConnectRuntime>(
+    route: &ConnectPath,
+    pool: &Pool,
+    request: &mut Request<Body>,
+) -> Result<(Response<Incoming>, PooledConnection), String> {
+    let runtime = &N::current().map_err(|error| error.to_string())?;
+    // Boxed, since it needs much more memory than the rest, and few requests need it.
+    let open = |origin| Box::pin(async move { route.open(runtime, &origin).await });
+    let (mut connection, mut is_used) = match pool.take(|origin| origin.is_of(request.uri())) {
+        Some(connection) => (connection, true),
+        None => (open(Origin::of(request.uri())).await?, false),
+    };
+    prepare(request, &connection, route.forward_proxy(&connection.origin));
+    loop {
+        match connection.sender.try_send_request(mem::take(request)).await {
+            Ok(answer) => return Ok((answer, connection)),
+            Err(mut error) => match error.take_message() {
+                // The server closed the idle connection before the request was written, so it is sent on another one.
+                Some(unsent) if is_used => *request = unsent,
+                _ => return Err(error_chain(&error.into_error())),
+            },
+        }
+        let origin = connection.into_origin();
+        (connection, is_used) = match pool.take(|other| *other == origin) {
+            Some(connection) => (connection, true),
+            None => (open(origin).await?, false),
+        };
+    }
+}
+
+/// Prepares a request for HTTP/1.1: sets `Host`, unless it is there, and reduces the URI to its path. For a proxy that forwards the
 /// request, keeps the whole URI and adds the credentials of the proxy.
 fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_proxy: Option<&Proxy>) {
     request.headers_mut().entry(header::HOST).or_insert_with(|| connection.host.clone());

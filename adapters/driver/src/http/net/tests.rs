@@ -232,9 +232,9 @@ fn send_body(uri: &str, body: &[u8], pool: &Arc<Pool>) -> (Result<StatusCode, St
     send_request(request, pool)
 }
 
-fn send_request(request: Request<Body>, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
+fn send_request(mut request: Request<Body>, pool: &Arc<Pool>) -> (Result<StatusCode, String>, usize) {
     let mut statuses = Statuses::default();
-    let sent = run(exchange::<ByHand>(&ConnectPath::default(), pool, request, &mut statuses));
+    let sent = run(exchange::<ByHand>(&ConnectPath::default(), pool, &mut request, &mut statuses));
     assert_eq!(statuses.0.len(), usize::from(sent.is_ok()));
     (sent.map(|()| statuses.0[0]), NET.with_borrow(|net| net.servers.len()))
 }
