@@ -14,7 +14,7 @@ use crate::{
 /// The `Accept` header of requests with a message.
 const BOTH: &str = "application/json, text/event-stream";
 
-/// What the headers of a message depend on.
+/// The parts of a message and of its session that its headers depend on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
     /// The headers that repeat parts of the message, in the modern era.

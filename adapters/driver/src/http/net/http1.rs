@@ -230,8 +230,8 @@ async fn send_request<N: ConnectRuntime>(
     }
 }
 
-/// Prepares a request for HTTP/1.1: sets `Host`, unless it is there, and reduces the URI to its path. For a proxy that forwards the
-/// request, keeps the whole URI and adds the credentials of the proxy.
+/// Prepares a request for HTTP/1.1: sets `Host`, unless it is there, and reduces the URI to its path. For a proxy that
+/// forwards the request, keeps the whole URI and adds the credentials of the proxy.
 fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_proxy: Option<&Proxy>) {
     request.headers_mut().entry(header::HOST).or_insert_with(|| connection.host.clone());
     let Some(proxy) = forward_proxy else {
