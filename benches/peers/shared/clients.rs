@@ -84,10 +84,10 @@ fn tokio(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn F
     })
 }
 
-/// Returns a request with what every client sends, and with these headers.
-fn post(headers: &[(&'static str, &str)], body: String) -> Request<Full<Bytes>> {
+/// Returns a request to a server with what every client sends, and with these headers.
+fn post(address: &str, headers: &[(&'static str, &str)], body: String) -> Request<Full<Bytes>> {
     let mut request = Request::post("/mcp")
-        .header("host", "localhost")
+        .header("host", address)
         .header("content-type", "application/json")
         .header("accept", "application/json, text/event-stream");
     for (name, value) in headers {
@@ -97,15 +97,15 @@ fn post(headers: &[(&'static str, &str)], body: String) -> Request<Full<Bytes>> 
 }
 
 /// Opens a session of this revision. Returns its id.
-async fn session(connection: &mut SendRequest<Full<Bytes>>, version: &str) -> String {
+async fn session(address: &str, connection: &mut SendRequest<Full<Bytes>>, version: &str) -> String {
     let capabilities = r#""capabilities":{},"clientInfo":{"name":"client","version":"1.0.0"}"#;
     let params = format!(r#"{{"protocolVersion":"{version}",{capabilities}}}"#);
     let initialize = format!(r#"{{"jsonrpc":"2.0","id":0,"method":"initialize","params":{params}}}"#);
-    let response = connection.send_request(post(&[], initialize)).await.expect("a response");
+    let response = connection.send_request(post(address, &[], initialize)).await.expect("a response");
     let session = response.headers()["mcp-session-id"].to_str().expect("text").to_owned();
     read(response).await;
     let headers = [("mcp-session-id", &*session), ("mcp-protocol-version", version)];
-    let accepted = connection.send_request(post(&headers, INITIALIZED.to_owned())).await.expect("a response");
+    let accepted = connection.send_request(post(address, &headers, INITIALIZED.to_owned())).await.expect("a response");
     read(accepted).await;
     session
 }
@@ -143,7 +143,7 @@ fn bare(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn Fn
     let (runtime, version) = (runtime(), revision.as_str());
     let mut connections = runtime.block_on(connections(&server.1, at_once));
     let session = match revision.era() {
-        Era::Legacy => runtime.block_on(session(&mut connections[0], version)),
+        Era::Legacy => runtime.block_on(session(&server.1, &mut connections[0], version)),
         Era::Modern => String::new(),
     };
     let mut id = 0;
@@ -158,7 +158,7 @@ fn bare(server: Server, revision: ProtocolVersion, at_once: usize) -> Box<dyn Fn
                 let mut responses = Vec::with_capacity(connections.len());
                 for connection in &mut connections {
                     id += 1;
-                    responses.push(connection.send_request(post(&headers, call(revision, id))));
+                    responses.push(connection.send_request(post(&server.1, &headers, call(revision, id))));
                 }
                 for response in responses {
                     let body = read(response.await.expect("a response")).await;
