@@ -2,7 +2,7 @@
 
 use std::{sync::Arc, time::Duration};
 
-use http::{Request, Response, response::Builder};
+use http::{Method, Request, Response, response::Builder};
 use mcp_proto::{
     connection::{ClientConfig, Event, Opening, RequestOptions},
     http::client::{Action, Client, ClientOptions, ExchangeId},
@@ -80,7 +80,13 @@ impl HttpClient {
         }
         while let Some(action) = self.core.poll_action() {
             match action {
-                Action::Request { exchange, request } => self.requests.push((exchange, request)),
+                Action::Request { exchange, request } => {
+                    // Also after other messages with the same headers.
+                    let length = request.headers().get("content-length").map(|length| length.to_str().expect("text"));
+                    let expected = (request.method() == Method::POST).then(|| request.body().len().to_string());
+                    assert_eq!(length, expected.as_deref(), "{request:?}");
+                    self.requests.push((exchange, request));
+                }
                 Action::Abort(exchange) => self.aborted.push(exchange),
                 Action::Authenticate { exchange, status, challenges } => {
                     self.authentications.push((exchange, status, challenges))

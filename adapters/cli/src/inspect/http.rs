@@ -32,14 +32,14 @@ impl ObservedClient {
 impl HttpClient for ObservedClient {
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> Pin<Box<dyn Future<Output = ()> + Send>> {
         let observer = self.observer.of_exchange(request.body());
-        let (method, path) = (request.method().clone(), request.uri().path().to_owned());
-        let is_message = method == Method::POST && !request.body().is_empty();
-        // Before the server can respond to it.
-        let number = is_message.then(|| observer.message(Origin::Client, request.body(), FrameEnd::Complete));
-        let exchange = Exchange { observer, method, path, number, response, answer: None };
-        let sent = self.client.send(request, exchange);
+        let client = self.client.clone();
         Box::pin(async move {
-            if let Some((exchange, done)) = sent.await {
+            let (method, path) = (request.method().clone(), request.uri().path().to_owned());
+            let is_message = method == Method::POST && !request.body().is_empty();
+            // Before the server can respond to it. This may block.
+            let number = is_message.then(|| observer.message(Origin::Client, request.body(), FrameEnd::Complete));
+            let exchange = Exchange { observer, method, path, number, response, answer: None };
+            if let Some((exchange, done)) = client.send(request, exchange).await {
                 exchange.end(done);
             }
         })

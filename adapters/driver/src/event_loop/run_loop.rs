@@ -34,9 +34,6 @@ const MAX_TICKS: usize = 32;
 /// How many jobs are queued, or started, under one lock at most.
 pub(crate) const BATCH: usize = 8;
 
-/// The number of events for which a connection that waits keeps memory.
-const KEPT_EVENTS: usize = 4;
-
 /// Reads and writes the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
     /// Whether [`write`](Self::write) processes timeouts under the lock under which it takes output. Otherwise the
@@ -245,8 +242,8 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 return false;
             }
             drop(jobs);
-            // Most connections are idle most of the time, so they keep little spare capacity.
-            state.events.shrink_to(KEPT_EVENTS);
+            // Most connections are idle most of the time, so they keep no spare capacity.
+            state.events.shrink_to_fit();
             state.parked = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
             due
         };

@@ -41,7 +41,6 @@ impl Body {
     }
 }
 
-/// Creates an empty body.
 impl Default for Body {
     fn default() -> Self {
         Self(Content::Whole(Bytes::new()))

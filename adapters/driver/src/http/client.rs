@@ -5,6 +5,7 @@ use std::{
     fmt,
     future::{Future, poll_fn},
     io, mem,
+    panic::{AssertUnwindSafe, catch_unwind},
     pin::Pin,
     sync::{Arc, Mutex},
     task::{Context, Poll},
@@ -36,7 +37,8 @@ pub trait HttpClient: Send + Sync + 'static {
     /// Sends one request unchanged, and passes its response to `response` as it arrives. It follows no redirects and
     /// does not retry. Dropping the future closes the connection of the request.
     ///
-    /// The task of the connection may call it. So it must not block; the future runs in a task of its own.
+    /// The task of the connection may call it, so it must not block. The future runs in a task of its own. A panic of
+    /// either ends the request.
     fn make(&self, request: Request<Arc<[u8]>>, response: ResponseHandler) -> BoxFuture<'static, ()>;
 }
 
@@ -59,7 +61,7 @@ pub trait AuthProvider: Send + Sync + 'static {
     }
 
     /// Adds credentials to the headers of a request before it is sent. Requests are only sent to the origin of the
-    /// client's address.
+    /// client's address. The body must stay as it is: `Content-Length` has its length.
     ///
     /// If the server refuses the request, the [`Refusal`] has the extensions that the provider has set. A request that
     /// is sent again after a refusal or a redirect has them as well.
@@ -314,7 +316,12 @@ impl<R: Runtime> RequestRunner<R> {
 
     fn request(&mut self, exchange: ExchangeId, request: Request<Arc<[u8]>>, response: ResponseHandler) {
         let task = match response.credentials.clone() {
-            None => self.runtime.spawn(self.requests.make(request, response)),
+            None => {
+                // A panic drops the receiver of the response, which ends the request.
+                let made = catch_unwind(AssertUnwindSafe(|| self.requests.make(request, response)));
+                let Ok(made) = made else { return };
+                self.runtime.spawn(made)
+            }
             Some(credentials) => {
                 self.extensions.insert(exchange, credentials.extensions.clone());
                 self.runtime.spawn(authorize(self.requests.clone(), credentials, request, response))

@@ -108,8 +108,8 @@ impl ClientUsage {
         }
     }
 
-    /// Returns whether bytes that wait to be written are counted. If not, [`recount`](Self::recount) changes nothing
-    /// after some of them were written.
+    /// Returns whether bytes that wait to be written are counted. If not, the count cannot become smaller when some of
+    /// them leave the session.
     pub(super) const fn counts_unread(&self) -> bool {
         self.unread > 0
     }

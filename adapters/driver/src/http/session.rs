@@ -33,8 +33,8 @@ use mcp_service::driver_api::Holder;
 /// The state of a session that was last written to the store.
 pub(super) type StoredSettings = (bool, Option<LoggingLevel>);
 
-/// The number of readers for which an idle session keeps memory.
-const KEPT_READERS: usize = 4;
+/// The capacity of the queue of readers, as a multiple of their number, at which it shrinks.
+const MAX_SPARE: usize = 16;
 
 /// A session, and the slots of its responses.
 pub(super) struct HttpSession {
@@ -103,8 +103,11 @@ impl HttpSession {
         if let Ok(at) = self.reader(exchange) {
             self.readers.remove(at);
         }
-        if self.readers.is_empty() && self.readers.capacity() > KEPT_READERS {
+        // An idle session has no readers, and must hold little memory.
+        if self.readers.is_empty() {
             self.readers = VecDeque::new();
+        } else if self.readers.capacity() > MAX_SPARE * self.readers.len() {
+            self.readers.shrink_to(2 * self.readers.len());
         }
     }
 

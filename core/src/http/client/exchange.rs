@@ -30,7 +30,7 @@ pub enum Action {
     Request {
         /// The id of the exchange.
         exchange: ExchangeId,
-        /// The request, with its whole body.
+        /// The request, with its whole body. A body has its length in `Content-Length`.
         request: http::Request<Arc<[u8]>>,
     },
     /// Drop this exchange, and close its connection or stream if it is not over. The driver need not report anything

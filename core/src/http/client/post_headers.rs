@@ -14,6 +14,12 @@ use crate::{
 /// The `Accept` header of requests with a message.
 const BOTH: &str = "application/json, text/event-stream";
 
+/// The most mirrored headers that are kept: those of the revision, the method and the name.
+const MAX_KEPT: usize = 3;
+
+/// The length in bytes up to which the value of a mirrored header is kept.
+const MAX_KEPT_VALUE: usize = 512;
+
 /// The parts of a message and of its session that its headers depend on.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Scope {
@@ -41,6 +47,13 @@ impl Scope {
             (Some(_), None) | (None, Some(_)) => false,
         };
         mirrors_same && self.version == other.version && self.session == other.session
+    }
+
+    /// Returns whether the scope may be kept for the next message: it repeats no arguments, and no long name.
+    fn is_small(&self) -> bool {
+        self.mirrored.iter().all(|mirrored| {
+            mirrored.len() <= MAX_KEPT && mirrored.iter().all(|(_, value)| value.len() <= MAX_KEPT_VALUE)
+        })
     }
 
     /// Returns the headers of a message in addition to those of the application.
@@ -81,7 +94,7 @@ impl PostHeaders {
             }
             _ => {
                 let headers = scope.headers(application);
-                self.last = Some((scope, None));
+                self.last = scope.is_small().then_some((scope, None));
                 headers
             }
         };
@@ -131,6 +144,24 @@ mod tests {
                 assert_eq!(headers.of(&application, other.clone(), 1234), expected[then]);
                 assert_eq!(first == then, expected[first] == expected[then], "{scope:?} {other:?}");
             }
+        }
+    }
+
+    #[test]
+    fn arguments_and_long_names_are_not_kept() {
+        let mirrored = |count: usize, length: usize| -> Headers {
+            let value = HeaderValue::try_from("x".repeat(length)).expect("a value");
+            (0..count)
+                .map(|at| (HeaderName::try_from(alloc::format!("x-{at}")).expect("a name"), value.clone()))
+                .collect()
+        };
+        for (count, length, is_kept) in [(0, 1, true), (3, 512, true), (4, 1, false), (1, 513, false)] {
+            let (mut headers, scope) = (PostHeaders::default(), Scope::default());
+            let scope = Scope { mirrored: Some(mirrored(count, length)), ..scope };
+            for _ in 0..3 {
+                assert_eq!(headers.of(&HeaderMap::new(), scope.clone(), 1).len(), count + 3);
+            }
+            assert_eq!(headers.last.is_some(), is_kept, "{count} {length}");
         }
     }
 }

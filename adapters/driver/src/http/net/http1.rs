@@ -45,8 +45,8 @@ impl<N> Http1Client<N> {
         Self { route: Arc::new(route), pool: Arc::default(), net: PhantomData }
     }
 
-    /// Adds `Host` to the headers of all requests, unless it is among them. It would be added to each request later,
-    /// whose headers then need more memory.
+    /// Adds the `Host` of the address to the headers of all requests, unless it is among them. Otherwise it is added to
+    /// each request when it is sent, whose headers then need more memory. Call it after the address was set.
     pub fn add_host(options: &mut ClientOptions) {
         if let Ok(host) = Origin::of(&options.url).name().try_into() {
             options.headers.entry(header::HOST).or_insert(host);
@@ -286,6 +286,26 @@ mod tests {
         for other in ["https://host/", "https://host:80/", "http://host:81/", "http://hosts/", "/"] {
             assert!(!origin.is_of(&uri(other)) && Origin::of(&uri(other)) != origin, "{other}");
         }
+    }
+
+    #[test]
+    fn host_is_that_of_the_address() {
+        for (url, expected) in [
+            ("http://Server.example/mcp", "server.example"),
+            ("http://server.example:80/mcp", "server.example"),
+            ("https://server.example:80/mcp", "server.example:80"),
+            ("https://server.example:443/mcp", "server.example"),
+            ("http://127.0.0.1:8000/mcp", "127.0.0.1:8000"),
+            ("http://[::1]:8000/mcp", "[::1]:8000"),
+        ] {
+            let mut options = ClientOptions::new(url, 1).expect("an address");
+            Http1Client::<()>::add_host(&mut options);
+            assert_eq!(options.headers[header::HOST], expected, "{url}");
+        }
+        let mut options = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+        options.headers.insert(header::HOST, http::HeaderValue::from_static("other"));
+        Http1Client::<()>::add_host(&mut options);
+        assert_eq!(options.headers[header::HOST], "other");
     }
 
     #[test]

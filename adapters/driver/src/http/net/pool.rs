@@ -18,7 +18,7 @@ use crate::http::net::{
 use crate::{http::body::Body, runtime::Timer, sync::lock};
 
 /// How long an idle connection is kept.
-const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
+pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 
 /// How many idle connections are kept.
 const MAX_IDLE: usize = 128;
@@ -201,11 +201,10 @@ async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write:
             if timer.poll_until(until, cx).is_pending() {
                 return Poll::Pending;
             }
-            let now = Instant::now();
             check = match phase {
-                Phase::Idle { since } if since + timeout <= now => return Poll::Ready(()),
+                Phase::Idle { since } if since + timeout <= until => return Poll::Ready(()),
                 Phase::Idle { since } => since + timeout,
-                Phase::InUse | Phase::Dropped => now + IDLE_TIMEOUT,
+                Phase::InUse | Phase::Dropped => Instant::now() + IDLE_TIMEOUT,
             };
         }
     })

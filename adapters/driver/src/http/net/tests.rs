@@ -24,7 +24,7 @@ use super::{
     http1::{ResponseSink, exchange},
     listener::Listener,
     net_runtime::{ConnectRuntime, NetRuntime},
-    pool::{Pool, UNREAD_TIMEOUT},
+    pool::{IDLE_TIMEOUT, Pool, UNREAD_TIMEOUT},
     proxy::Proxy,
 };
 use crate::{
@@ -326,6 +326,21 @@ fn a_request_that_is_not_read_closes_its_connection() {
         assert_eq!(lock(&server).received.len(), 1000);
         assert_eq!(send(&pool).1, 2, "another connection is opened");
     }
+}
+
+#[test]
+fn an_idle_connection_is_closed_in_time() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    let minute = Duration::from_secs(60);
+    for (passed, left) in [(Duration::ZERO, 1), (IDLE_TIMEOUT - minute, 1), (IDLE_TIMEOUT + minute, 0)] {
+        NET.with_borrow_mut(|net| (net.passed, net.waits) = (passed, 0));
+        run_tasks();
+        assert_eq!(tasks(), left, "{passed:?}");
+        assert!(NET.with_borrow(|net| net.waits) <= 2, "the task does not wait for times in the past");
+    }
+    NET.with_borrow_mut(|net| net.passed = Duration::ZERO);
+    assert_eq!(send(&pool).1, 2, "another connection is opened");
 }
 
 #[test]
