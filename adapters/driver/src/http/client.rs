@@ -309,8 +309,7 @@ pub(crate) struct RequestRunner<R: Runtime> {
 
 impl<R: Runtime> RequestRunner<R> {
     pub(crate) fn new(runtime: R, requests: Arc<dyn HttpClient>, credentials: Option<Arc<dyn AuthProvider>>) -> Self {
-        let (tasks, authentications, extensions) = (BTreeMap::new(), BTreeMap::new(), BTreeMap::new());
-        let (actions, over, dispatcher) = Default::default();
+        let (tasks, authentications, extensions, actions, over, dispatcher) = Default::default();
         Self { runtime, requests, credentials, tasks, authentications, extensions, actions, over, dispatcher }
     }
 
@@ -318,8 +317,8 @@ impl<R: Runtime> RequestRunner<R> {
         let task = match response.credentials.clone() {
             None => {
                 // A panic drops the receiver of the response, which ends the request.
-                let made = catch_unwind(AssertUnwindSafe(|| self.requests.make(request, response)));
-                let Ok(made) = made else { return };
+                let make = AssertUnwindSafe(|| self.requests.make(request, response));
+                let Ok(made) = catch_unwind(make) else { return };
                 self.runtime.spawn(made)
             }
             Some(credentials) => {
