@@ -11,7 +11,7 @@ use std::{
     pin::Pin,
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::Poll,
     time::Duration,
@@ -406,6 +406,32 @@ fn handler_messages_use_the_stream_of_the_request() {
         assert_eq!(call(&client, "later", json!({})).await, "you are back");
         assert_eq!(std::mem::take(&mut *seen.lock().expect("no panic")), ["POST", "GET again"]);
         within(client.close()).await;
+        within(endpoint.close()).await;
+    });
+}
+
+#[test]
+fn panic_of_an_http_client_ends_only_its_request() {
+    run(async {
+        let (service, _) = service();
+        let endpoint = endpoint(&service);
+        for versions in [VersionSet::ALL, VersionSet::LEGACY] {
+            let panics = Arc::<AtomicBool>::default();
+            let next = panics.clone();
+            let fragile = Guarded::open(endpoint.clone(), move |_| {
+                assert!(!next.swap(false, Ordering::Relaxed), "the HTTP client panics");
+            });
+            let address = ClientOptions::new("http://server.example/mcp", 1).expect("an address");
+            let connector = Connector::with_client_options(address).http_client(fragile);
+            let client = within(connector.connect(&host(versions))).await.expect("it serves");
+            // After the requests that begin a session.
+            assert_eq!(call(&client, "ask", json!({})).await, "a model");
+            panics.store(true, Ordering::Relaxed);
+            let failed = within(client.call_tool("ask", json!({})).expect("it is allowed")).await;
+            assert!(failed.is_err(), "{failed:?}");
+            assert_eq!(call(&client, "ask", json!({})).await, "a model");
+            within(client.close()).await;
+        }
         within(endpoint.close()).await;
     });
 }
