@@ -17,8 +17,8 @@ const BOTH: &str = "application/json, text/event-stream";
 /// The most mirrored headers that are kept: those of the revision, the method and the name.
 const MAX_KEPT: usize = 3;
 
-/// The length in bytes up to which the value of a mirrored header is kept.
-const MAX_KEPT_VALUE: usize = 512;
+/// The length in bytes up to which the value of a mirrored header is kept: that of an encoded name of 256 bytes.
+const MAX_KEPT_VALUE: usize = 355;
 
 /// The parts of a message and of its session that its headers depend on.
 #[derive(Clone, Debug, Default)]
@@ -155,7 +155,7 @@ mod tests {
                 .map(|at| (HeaderName::try_from(alloc::format!("x-{at}")).expect("a name"), value.clone()))
                 .collect()
         };
-        for (count, length, is_kept) in [(0, 1, true), (3, 512, true), (4, 1, false), (1, 513, false)] {
+        for (count, length, is_kept) in [(0, 1, true), (3, 355, true), (4, 1, false), (1, 356, false)] {
             let (mut headers, scope) = (PostHeaders::default(), Scope::default());
             let scope = Scope { mirrored: Some(mirrored(count, length)), ..scope };
             for _ in 0..3 {

@@ -45,8 +45,11 @@ struct Net {
     fires: bool,
     /// How much later it is for timers than for the clock.
     passed: Duration,
-    /// How often a task has waited for a time.
+    /// A time that has passed for timers, and all before.
+    fired: Option<Instant>,
+    /// How often a task has waited for a time, and for which one it has waited last.
     waits: usize,
+    awaited: Option<Instant>,
     /// The servers of the connections that were opened.
     servers: Vec<Arc<Mutex<Server>>>,
     /// Whether servers close new connections.
@@ -101,9 +104,13 @@ impl Runtime for ByHand {
 
 impl Timer for ByHand {
     fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
-        NET.with_borrow_mut(|net| net.waits += 1);
-        let (fires, passed) = NET.with_borrow(|net| (net.fires, net.passed));
-        if fires || at <= Instant::now() + passed { Poll::Ready(()) } else { Poll::Pending }
+        NET.with_borrow_mut(|net| {
+            net.waits += 1;
+            net.awaited = Some(at);
+            let has_passed =
+                net.fires || net.fired.is_some_and(|fired| at <= fired) || at <= Instant::now() + net.passed;
+            if has_passed { Poll::Ready(()) } else { Poll::Pending }
+        })
     }
 }
 
@@ -326,6 +333,23 @@ fn a_request_that_is_not_read_closes_its_connection() {
         assert_eq!(lock(&server).received.len(), 1000);
         assert_eq!(send(&pool).1, 2, "another connection is opened");
     }
+}
+
+/// The timer is set once for many requests, so it may fire before the connection was idle for long enough.
+#[test]
+fn the_timer_of_an_idle_connection_is_set_anew() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    let idle_since = Instant::now();
+    run_tasks();
+    NET.with_borrow_mut(|net| net.fired = net.awaited);
+    run_tasks();
+    let (fired, awaited) = NET.with_borrow(|net| (net.fired, net.awaited));
+    assert_eq!(tasks(), 1, "it became idle after the timer was set");
+    assert!(awaited > fired && awaited <= Some(idle_since + IDLE_TIMEOUT));
+    NET.with_borrow_mut(|net| net.fired = net.awaited);
+    run_tasks();
+    assert_eq!(tasks(), 0, "it was idle for that time");
 }
 
 #[test]
