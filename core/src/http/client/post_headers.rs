@@ -110,6 +110,10 @@ mod tests {
     use http::HeaderName;
 
     use super::*;
+    use crate::{
+        http::client::{Limits, mirror::Mirror, tools::Tools},
+        wire::{JsonObject, RawJson},
+    };
 
     #[test]
     fn headers_are_those_of_their_scope() {
@@ -162,6 +166,23 @@ mod tests {
                 assert_eq!(headers.of(&HeaderMap::new(), scope.clone(), 1).len(), count + 3);
             }
             assert_eq!(headers.last.is_some(), is_kept, "{count} {length}");
+        }
+    }
+
+    #[test]
+    fn headers_of_calls_are_kept_unless_they_repeat_arguments() {
+        let schema = r#"{"type":"object","properties":{"a":{"type":"string","x-mcp-header":"A"}}}"#;
+        let list = alloc::format!(
+            r#"{{"jsonrpc":"2.0","id":1,"result":{{"tools":[{{"name":"repeats","inputSchema":{schema}}}]}}}}"#
+        );
+        let mut tools = Tools::default();
+        tools.learn(&list, 128, &Limits::default());
+        for (name, is_kept) in [("plain", true), ("repeats", false)] {
+            let params = JsonObject::parse(alloc::format!(r#"{{"name":"{name}","arguments":{{"a":"b"}}}}"#));
+            let params = params.expect("an object");
+            let mirrored = Mirror::default().headers(&tools, "2026-07-28", "tools/call", Some(&RawJson::from(&params)));
+            let scope = Scope { mirrored: Some(mirrored.expect("valid values")), ..Scope::default() };
+            assert_eq!(scope.is_small(), is_kept, "{name}");
         }
     }
 }
