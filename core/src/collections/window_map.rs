@@ -61,7 +61,10 @@ impl<T> WindowMap<T> {
     /// Inserts an entry, or replaces it. Its number should be larger than those of all entries before.
     pub(crate) fn insert(&mut self, number: u64, value: T) {
         if self.filled == 0 && number >= self.first {
-            self.window.clear();
+            // The first place is used again.
+            if self.window.len() > 1 {
+                self.window.truncate(1);
+            }
             self.first = number;
         }
         self.make_place(number);
@@ -70,7 +73,8 @@ impl<T> WindowMap<T> {
             return;
         };
         if let Some(entry) = self.window.get_mut(place) {
-            self.filled += usize::from(entry.replace(value).is_none());
+            self.filled += usize::from(entry.is_none());
+            *entry = Some(value);
             return;
         }
         if place >= self.window.capacity() {
@@ -113,12 +117,16 @@ impl<T> WindowMap<T> {
         let Some(place) = self.place(number) else { return self.remove_old(number) };
         let value = self.window.get_mut(place)?.take()?;
         self.filled -= 1;
+        if self.filled == 0 {
+            if self.window.capacity() > Self::KEPT {
+                self.window.clear();
+                self.window.shrink_to(Self::KEPT);
+            }
+            return Some(value);
+        }
         while let Some(None) = self.window.front() {
             self.window.pop_front();
             self.first += 1;
-        }
-        if self.filled == 0 && self.window.capacity() > Self::KEPT {
-            self.window.shrink_to(Self::KEPT);
         }
         Some(value)
     }

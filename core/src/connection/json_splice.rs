@@ -9,6 +9,16 @@ use crate::wire::{
     scan::{MAX_DEPTH, Scanner},
 };
 
+/// Returns whether this object has members, or `None` if the text is not that of an object.
+#[inline]
+pub(crate) fn has_members(object: &[u8]) -> Option<bool> {
+    match object {
+        [b'{', b'"', ..] => Some(true),
+        [b'{', inside @ ..] => Some(inside.trim_ascii_start().first() != Some(&b'}')),
+        _ => None,
+    }
+}
+
 /// Sets the member `name` in `_meta` of the object that begins at `start` and ends with `out`.
 ///
 /// An existing member is replaced, and so is a `_meta` that is not an object.
@@ -53,7 +63,7 @@ pub(crate) fn default(out: &mut Vec<u8>, start: usize, name: &str, value: &str) 
 /// Inserts a member, between the texts `before` and `behind`, as the first member of the object that begins at `at`.
 fn insert(out: &mut Vec<u8>, at: usize, [before, behind]: [&str; 2], name: &str, value: &str) {
     let inside = at + 1;
-    let comma = if out[inside..].trim_ascii_start().first() == Some(&b'}') { "" } else { "," };
+    let comma = if has_members(&out[at..]) == Some(false) { "" } else { "," };
     replace(out, inside..inside, &[before, "\"", name, "\":", value, behind, comma]);
 }
 

@@ -458,8 +458,8 @@ impl<T> Outgoing<T> {
         self.calls.get(id.0).is_some_and(|call| call.idle_at.is_some_and(|at| at > self.time(call.clock, now)))
     }
 
-    /// Removes a call and returns its entry. No other function removes one.
-    pub(crate) fn retire(&mut self, id: CallId) -> Option<Call<T>> {
+    /// Removes a call and returns its data. No other function removes one.
+    pub(crate) fn retire(&mut self, id: CallId) -> Option<T> {
         let call = self.calls.remove(id.0)?;
         self.aliases.remove(&call.wire);
         if call.due().is_some()
@@ -469,7 +469,7 @@ impl<T> Outgoing<T> {
             timers.deadlines.ended(id.0);
         }
         self.settle();
-        Some(call)
+        Some(call.tag)
     }
 
     fn settle(&mut self) {

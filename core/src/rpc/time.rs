@@ -43,7 +43,8 @@ impl ops::Add<Duration> for Timestamp {
 
     /// Saturates at the end of the range.
     fn add(self, duration: Duration) -> Self {
-        Self(self.0.saturating_add(u64::try_from(duration.as_nanos()).unwrap_or(u64::MAX)))
+        let nanos = duration.as_secs().saturating_mul(1_000_000_000).saturating_add(duration.subsec_nanos().into());
+        Self(self.0.saturating_add(nanos))
     }
 }
 

@@ -94,10 +94,9 @@ impl Index {
         known.filter_map(move |span| Some((text.as_bytes().get(range(span.name))?, part(text, span.value)?)))
     }
 
-    /// Returns whether the object with this text, which has the members of `run`, is known to have no others, besides
-    /// one with this name.
-    pub(super) fn has_only(&self, text: &str, run: &Run, other: &str) -> bool {
-        self.len == run.len || self.len == run.len + 1 && self.find_first(text, other).is_some()
+    /// Returns whether the object, which has the members of `run`, is known to have only this number of others.
+    pub(super) const fn has_only(&self, run: &Run, others: u8) -> bool {
+        self.len == run.len + others
     }
 
     /// Returns the value of the first member with this name.

@@ -274,12 +274,15 @@ impl<'a> Envelope<'a, '_> {
             }
             self.meta = Some(if scanner.peek() == Some(b'{') {
                 let (mut members, repeated) = (Index::NOTHING, self.repeated.meta);
-                let meta =
-                    read_object::<true>(scanner, 2, repeated, &mut members, |scanner, _| scanner.pass(3).map(drop))?;
+                let mut has_token = false;
+                let meta = read_object::<true>(scanner, 2, repeated, &mut members, |scanner, name| {
+                    has_token |= repeated.is_some() && name.is("progressToken");
+                    scanner.pass(3).map(drop)
+                })?;
                 let repeated = self.repeated.meta.filter(|_| meta.repeats);
                 self.repetition = repeated.map_or(Repetition::default(), |repeated| Repetition {
                     is_found: true,
-                    has_others: !members.has_only(meta.text, repeated.run(), "progressToken"),
+                    has_others: !members.has_only(repeated.run(), u8::from(has_token)),
                 });
                 twice |= meta.twice;
                 RawJson::indexed(meta.text, members.validated(Validated::Names))

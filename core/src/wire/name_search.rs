@@ -21,12 +21,19 @@ fn has_pair(text: &[u8], pairs: [[u8; 2]; 2]) -> bool {
 
 /// Returns whether an object may have a member of this name. `false` is certain. The members are not scanned one by
 /// one.
-#[inline]
+///
+/// Inlined, so that the compiler chooses the letter to search for.
+#[inline(always)]
 pub(crate) fn may_have(object: &[u8], name: &str) -> bool {
-    let name = name.as_bytes();
     // Searches for a letter of the name that is rare in texts, because each of its occurrences is checked.
-    let is_common = |byte: &u8| matches!(byte, b'a' | b'e' | b'i' | b'l' | b'n' | b'o' | b'r' | b's' | b't');
-    let place = name.iter().position(|byte| !is_common(byte)).unwrap_or(0);
+    let is_common = |byte: u8| matches!(byte, b'a' | b'e' | b'i' | b'l' | b'n' | b'o' | b'r' | b's' | b't');
+    let place = name.bytes().position(|byte| !is_common(byte)).unwrap_or(0);
+    may_have_letter(object, name.as_bytes(), place)
+}
+
+/// Returns the same as [`may_have`], by a search for the letter at this place in the name.
+#[inline]
+fn may_have_letter(object: &[u8], name: &[u8], place: usize) -> bool {
     let rare = name.get(place).copied().unwrap_or(b'"');
     // A long object may have many backslashes, each of which would be checked below.
     if object.len() > LONG {

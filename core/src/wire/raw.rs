@@ -203,6 +203,7 @@ impl<'a> RawJson<'a> {
     }
 
     /// Returns whether this is an object with the member `name`. Fast if the name does not occur in the text.
+    #[inline]
     pub(crate) fn has(&self, name: &str) -> bool {
         may_have(self.text.as_bytes(), name) && self.member(name).is_some()
     }

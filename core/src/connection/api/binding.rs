@@ -285,8 +285,8 @@ impl Engine {
         }
         self.stop_listening(call);
         self.drop_retry(call);
-        let Some(entry) = self.calls.retire(call) else { return };
-        match entry.tag {
+        let Some(tag) = self.calls.retire(call) else { return };
+        match tag {
             CallTag::User { .. } => {
                 self.events.push_back(Event::Response { call, outcome: Outcome::Failed(failure) });
             }

@@ -327,6 +327,9 @@ impl Engine {
     pub(crate) fn release(&mut self, key: ReplyKey) {
         if let Some(tag) = self.requests.retire(key) {
             self.request_bytes -= tag.bytes;
+            if let (Some(client), Some(modern)) = (tag.stateless, self.modern.allocated_mut()) {
+                modern.repeated.take_back(client);
+            }
         }
         self.progressed();
     }

@@ -120,9 +120,7 @@ impl<'a> OutgoingMeta<'a> {
         out.push(b'}');
         let object = out.len();
         params(out)?;
-        let has_members =
-            out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first() != Some(&b'}'));
-        match has_members {
+        match json_splice::has_members(&out[object..]) {
             None => out.push(b'}'),
             // The opening brace of the params becomes the comma after `_meta`.
             Some(true) if !may_have(&out[object..], "_meta") => out[object] = b',',

@@ -16,6 +16,9 @@ use crate::{connection::state::stateless_request::SMALL_META, protocol::VersionS
 pub(crate) struct RepeatedParts {
     /// The description that the client has sent last (servers).
     client: Option<Arc<KnownClient>>,
+    /// A reference to it that an ended request has left. The next request takes it, so that the reference count, which
+    /// is atomic, does not change.
+    spare: Option<Arc<ClientDescription>>,
     /// The beginning of the result that the server has sent last (clients).
     result: Option<RepeatedMembers>,
 }
@@ -59,7 +62,7 @@ impl KnownClient {
 
 impl RepeatedParts {
     pub(crate) const fn new() -> Self {
-        Self { client: None, result: None }
+        Self { client: None, spare: None, result: None }
     }
 
     /// Returns the members to look for in the messages of the peer.
@@ -70,24 +73,36 @@ impl RepeatedParts {
     /// Returns the description of the client whose members were found in a `_meta`, and the [weight](RawJson::weight)
     /// of that `_meta` if it has no other members besides this progress token.
     pub(crate) fn client(
-        &self,
+        &mut self,
         meta: &RawJson<'_>,
         token: Option<&RawJson<'_>>,
-    ) -> Option<(&Arc<ClientDescription>, usize)> {
+    ) -> Option<(Arc<ClientDescription>, usize)> {
         let KnownClient { description, commas, .. } = &**self.client.as_ref()?;
         let others = token.map_or(0, |token| 1 + token.commas());
+        let description = self.spare.take().unwrap_or_else(|| description.clone());
         Some((description, meta.weight_with(commas + others)))
     }
 
     /// Keeps the description of the client in this `_meta`, if it can be found again.
     pub(crate) fn note_client(&mut self, meta: &RawJson<'_>, description: &Arc<ClientDescription>) {
-        self.client = KnownClient::of(meta, description.clone());
+        self.set(KnownClient::of(meta, description.clone()));
+    }
+
+    fn set(&mut self, client: Option<Arc<KnownClient>>) {
+        (self.client, self.spare) = (client, None);
+    }
+
+    /// Keeps the reference of a request that has ended, if it is to the current description.
+    pub(crate) fn take_back(&mut self, description: Arc<ClientDescription>) {
+        if self.client.as_ref().is_some_and(|client| Arc::ptr_eq(&client.description, &description)) {
+            self.spare = Some(description);
+        }
     }
 
     /// Keeps a description that was read before.
     #[cfg(feature = "http")]
     pub(crate) fn set_client(&mut self, client: Arc<KnownClient>) {
-        self.client = Some(client);
+        self.set(Some(client));
     }
 
     /// Keeps the beginning of a result whose `resultType` is `complete`, if it can be found again.

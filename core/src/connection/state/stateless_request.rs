@@ -111,16 +111,14 @@ impl ResultRules {
         let object = out.len();
         result(out)?;
         let is_cacheable = self.method.is_some_and(Method::is_cacheable);
-        let may_have_members = is_cacheable || may_have_result_members(&out[object..]);
-        match out[object..].strip_prefix(b"{").map(|inside| inside.trim_ascii_start().first()) {
-            Some(first) if !may_have_members => match first {
-                Some(b'}') => {
-                    out.truncate(object);
-                    out.push(b'}');
-                }
-                // The opening brace of the result becomes the comma between the two.
-                _ => out[object] = b',',
-            },
+        let may_have_these = is_cacheable || may_have_result_members(&out[object..]);
+        match json_splice::has_members(&out[object..]) {
+            // The opening brace of the result becomes the comma between the two.
+            Some(true) if !may_have_these => out[object] = b',',
+            Some(false) if !may_have_these => {
+                out.truncate(object);
+                out.push(b'}');
+            }
             _ => {
                 out.drain(start..object);
                 return self.finish(out, start, head, is_cacheable);

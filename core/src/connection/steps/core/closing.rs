@@ -118,8 +118,7 @@ impl Engine {
         for id in self.calls.ids() {
             self.drop_input_requests(id);
             self.drop_retry(id);
-            let call = self.calls.retire(id);
-            if matches!(call, Some(call) if matches!(call.tag, CallTag::User { .. })) {
+            if matches!(self.calls.retire(id), Some(CallTag::User { .. })) {
                 self.events.push_back(Event::Response { call: id, outcome: Outcome::Closed(reason.clone()) });
             }
         }

@@ -92,16 +92,16 @@ impl Engine {
 
     /// Ends a call, and returns the event for it if the application made the call.
     pub(crate) fn finish_call<'a>(&mut self, call: CallId, outcome: Outcome<'a>) -> Option<Event<'a>> {
-        let entry = self.calls.retire(call)?;
+        let tag = self.calls.retire(call)?;
         if let Outcome::Error(error) = &outcome {
             self.as_client().note_refusal(call, error);
         }
-        if matches!(entry.tag, CallTag::User { method: Some(Method::Listen), .. }) {
+        if matches!(tag, CallTag::User { method: Some(Method::Listen), .. }) {
             self.as_client().stop_listening(call);
         }
         self.drop_retry(call);
         let now = self.clock;
-        match (entry.tag, outcome) {
+        match (tag, outcome) {
             (CallTag::Probe { again, .. }, Outcome::Error(error)) => {
                 self.as_client().probe_refused(now, again, error);
                 None

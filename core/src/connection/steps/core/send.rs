@@ -267,13 +267,14 @@ impl Engine {
         self.drop_input_requests(id);
         self.as_client().stop_listening(id);
         self.drop_retry(id);
-        let Some(call) = self.calls.retire(id) else { return };
+        let is_suspended = self.calls.get(id).is_some_and(|call| call.is_suspended);
+        let Some(tag) = self.calls.retire(id) else { return };
         if let Some(task) = task {
             self.as_client().cancel_task(&task);
             return;
         }
         // A request for a task is not cancelled this way; `tasks/cancel` ends the task.
-        if taken_back || call.is_suspended || matches!(call.tag, CallTag::User { task: true, .. }) {
+        if taken_back || is_suspended || matches!(tag, CallTag::User { task: true, .. }) {
             return;
         }
         self.push_cancelled(wire, reason);

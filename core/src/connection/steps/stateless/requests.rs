@@ -115,7 +115,7 @@ impl Engine {
         let known = meta
             .filter(|_| origin.repetition.is_found)
             .and_then(|meta| self.modern.repeated.client(meta, token.as_ref()));
-        let (known, known_weight) = known.map(|(client, weight)| (client.clone(), weight)).unzip();
+        let (known, known_weight) = known.unzip();
         let has_others = known.is_none() || origin.repetition.has_others;
         // Large parts of `_meta` are retained while the request is in flight.
         let weight = known_weight.filter(|_| !has_others).or_else(|| meta.map(RawJson::weight)).unwrap_or_default();
