@@ -105,6 +105,34 @@ fn requests_have_the_same_effect_after_any_other() {
 }
 
 #[test]
+fn requests_in_flight_have_their_own_clients() {
+    let mut server = server();
+    let mut open = Vec::new();
+    let infos = [INFO, INFO, OTHER_INFO, OTHER_INFO, INFO, OTHER_INFO, OTHER_INFO, INFO, INFO];
+    for (id, info) in infos.into_iter().enumerate() {
+        server.feed_text(&format!(
+            r#"{{"jsonrpc":"2.0","id":{id},"method":"tools/list","params":{{"_meta":{{{VERSION},{info},{NONE}}}}}}}"#
+        ));
+        let key = server.take_events().into_iter().find_map(|event| match event {
+            Event::Request { key, .. } => Some(key),
+            _ => None,
+        });
+        open.push((key.expect("a request"), info));
+        for (key, info) in &open {
+            let name = server.conn.context(*key).and_then(|context| Some(context.client_info?.name.clone()));
+            let expected = if *info == INFO { "a" } else { "b" };
+            assert_eq!(name.as_deref(), Some(expected), "after {id}");
+        }
+        // Some of them end before the next one.
+        if id % 3 != 2 {
+            let (key, _) = open.remove(id % open.len());
+            server.respond(key, &json!({"tools": []}));
+            server.sent();
+        }
+    }
+}
+
+#[test]
 fn results_have_the_same_effect_after_any_other() {
     let info = r#""_meta":{"io.modelcontextprotocol/serverInfo":{"name":"s","version":"1"}}"#;
     let complete = r#""resultType":"complete""#;
