@@ -6,6 +6,7 @@
 
 pub(crate) mod binding;
 pub(crate) mod dispatching;
+pub(crate) mod jobs;
 pub(crate) mod run_loop;
 pub(crate) mod shared;
 #[cfg(test)]

@@ -17,11 +17,11 @@ use std::{
 
 use mcp_proto::{connection::Event, rpc::Timestamp};
 
-use crate::sync::lock;
 use crate::{
     event_loop::{
         binding::Binding,
-        shared::{Parked, SharedConnection, Unfinished},
+        jobs::Unfinished,
+        shared::{Parked, SharedConnection},
     },
     runtime::{Runtime, Timer},
     tuning::{FAR_FUTURE, JOB_SHUTDOWN_TIMEOUT},
@@ -39,6 +39,9 @@ pub(crate) trait TransportIo<E, C>: Send {
     /// Whether [`write`](Self::write) processes timeouts under the lock under which it takes output. Otherwise the
     /// event loop does, under another one.
     const PROCESSES_TIMEOUTS: bool = false;
+
+    /// Called under the lock of the connection when the event loop runs after a wait.
+    fn resume(&mut self, _binding: &mut C, _now: Timestamp) {}
 
     /// Reads available input and returns whether it made progress.
     fn read(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
@@ -149,9 +152,13 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     ) {
         let until = timeout.map(|timeout| self.dispatcher.shared.now() + timeout);
         poll_fn(|cx| {
-            self.dispatcher.shared.lock().parked = None;
+            let mut now = self.dispatcher.shared.now();
+            {
+                let mut state = self.dispatcher.shared.lock();
+                state.resume();
+                transport_io.resume(&mut state.binding, now);
+            }
             for _ in 0..MAX_TICKS {
-                let now = self.dispatcher.shared.now();
                 let progressed = self.tick(transport_io, now, cx);
                 if done(self, transport_io, cx) || until.is_some_and(|until| until <= self.dispatcher.shared.now()) {
                     return Poll::Ready(());
@@ -161,6 +168,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 if is_idle && self.park(transport_io, until, cx) {
                     return Poll::Pending;
                 }
+                now = self.dispatcher.shared.now();
             }
             cx.waker().wake_by_ref();
             Poll::Pending
@@ -170,17 +178,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
 
     /// Runs until the application has received the end of the connection.
     pub(crate) async fn run_until_closed<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
-        self.run_until(transport_io, None, |event_loop, _, _| {
-            event_loop.dispatcher.shared.lifecycle.read(|lifecycle| lifecycle.closed.is_some())
-        })
-        .await;
+        self.run_until(transport_io, None, |event_loop, _, _| event_loop.dispatcher.shared.has_closed()).await;
     }
 
     /// Waits a bounded time for the jobs to end, then drops or detaches those that are left.
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         let have_ended = |jobs: &JobQueue| jobs.running() - jobs.outliving() + jobs.waiting() == 0;
         let is_over = {
-            let mut jobs = lock(&self.dispatcher.shared.jobs);
+            let mut jobs = self.dispatcher.shared.jobs.lock();
             jobs.draining = true;
             self.done.drain(..).for_each(|slot| jobs.queue.ended(slot));
             have_ended(&jobs.queue)
@@ -189,19 +194,19 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         if !is_over {
             let timeout = Some(JOB_SHUTDOWN_TIMEOUT);
             self.run_until(transport_io, timeout, |event_loop, _, _| {
-                have_ended(&lock(&event_loop.dispatcher.shared.jobs).queue)
+                have_ended(&event_loop.dispatcher.shared.jobs.lock().queue)
             })
             .await;
         }
         self.end_handlers();
         let (given_up, are_left) = {
-            let queue = &mut lock(&self.dispatcher.shared.jobs).queue;
+            let queue = &mut self.dispatcher.shared.jobs.lock().queue;
             (queue.drain(), queue.running_futures() > 0)
         };
         drop(given_up);
         if are_left {
             self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-                lock(&event_loop.dispatcher.shared.jobs).queue.running_futures() == 0
+                event_loop.dispatcher.shared.jobs.lock().queue.running_futures() == 0
             })
             .await;
         }
@@ -219,7 +224,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     /// Parks the event loop until the next deadline and returns `true`, unless there is work to do.
     fn park<M: TransportIo<E, C>>(&mut self, transport_io: &M, until: Option<Timestamp>, cx: &mut Context<'_>) -> bool {
         let shared = &self.dispatcher.shared;
-        let due = {
+        let (due, before) = {
             let mut state = shared.lock();
             state.collect();
             let deadlines = [until, transport_io.due()].into_iter().flatten();
@@ -234,19 +239,20 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             if has_output || has_events || reads_again || is_due {
                 return false;
             }
-            let mut jobs = lock(&shared.jobs);
-            for slot in self.done.drain(..) {
-                jobs.free(slot);
+            if !self.done.is_empty() {
+                let mut jobs = shared.jobs.lock();
+                for slot in self.done.drain(..) {
+                    jobs.free(slot);
+                }
             }
-            if jobs.has_work() {
+            if shared.jobs.has_work() {
                 return false;
             }
-            drop(jobs);
             // Most connections are idle most of the time, so they keep no spare capacity.
             state.events.shrink_to_fit();
-            state.parked = Some(Parked { waker: cx.waker().clone(), until: due, can_write, is_paused });
-            due
+            (due, state.park(cx.waker(), Parked { until: due, can_write, is_paused }))
         };
+        drop(before);
         due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
     }
 
@@ -256,9 +262,12 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut progressed = false;
         loop {
+            if done.is_empty() && !dispatcher.shared.jobs.has_work() {
+                return progressed;
+            }
             // Most jobs are alone, and such a one is not moved into the batch.
             let (first, left) = {
-                let mut jobs = lock(&dispatcher.shared.jobs);
+                let mut jobs = dispatcher.shared.jobs.lock();
                 jobs.has_ended = false;
                 done.drain(..).for_each(|slot| jobs.queue.ended(slot));
                 let first = jobs.queue.next();
@@ -392,14 +401,14 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 JobStart::Done => true,
                 JobStart::Blocking => false,
                 JobStart::Pending(unfinished) => {
-                    let given_up = lock(&self.shared.jobs).hand_over(unfinished);
+                    let given_up = self.shared.jobs.lock().hand_over(unfinished);
                     drop(given_up);
                     self.shared.wake();
                     false
                 }
             };
             let has_work = {
-                let mut jobs = lock(&self.shared.jobs);
+                let mut jobs = self.shared.jobs.lock();
                 let is_awaited = is_done && jobs.free(slot);
                 left -= 1;
                 next = if left > 0 { jobs.queue.next() } else { None };
@@ -433,13 +442,11 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let shared = &self.shared;
         self.dispatch_waiting();
         let now = shared.now();
-        if shared.lifecycle.read(|lifecycle| lifecycle.closed.is_none())
-            || !shared.lock().binding.connection(now).is_drained()
-        {
+        if !shared.has_closed() || !shared.lock().binding.connection(now).is_drained() {
             return false;
         }
         let given_up = {
-            let mut jobs = lock(&shared.jobs);
+            let mut jobs = shared.jobs.lock();
             if jobs.queue.running() + jobs.queue.waiting() > 0 || jobs.has_work() {
                 return false;
             }
@@ -491,11 +498,9 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
         let cost = job_cost(&event);
         let end = if let Event::Closed(reason) = &event { Some(reason.clone()) } else { None };
         let job = self.application.handle(&self.connection, event).map(|job| (job, cost));
-        if end.is_none() {
-            return job;
-        }
+        let Some(reason) = end else { return job };
         self.queue(job.into_iter());
-        self.shared.lifecycle.update(|lifecycle| lifecycle.closed = end.map(Box::new));
+        self.shared.close(reason);
         None
     }
 
@@ -509,7 +514,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Queues jobs, in order, and calls `f` with the queue under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
-            let mut jobs = lock(&self.shared.jobs);
+            let mut jobs = self.shared.jobs.lock();
             let refused: Vec<_> = new.into_iter().filter_map(|(job, cost)| jobs.push(job, cost).err()).collect();
             (refused, f(&mut jobs.queue))
         };
@@ -522,10 +527,12 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     fn drop(&mut self) {
         self.end_handlers();
-        let given_up = lock(&self.dispatcher.shared.jobs).close();
+        let given_up = self.dispatcher.shared.jobs.lock().close();
         drop(given_up);
         let shared = &self.dispatcher.shared;
-        if shared.lifecycle.read(|lifecycle| lifecycle.closed.is_some()) {
+        let waker = shared.lock().end();
+        drop(waker);
+        if shared.has_closed() {
             return;
         }
         // The connection has not ended yet: the runtime dropped this task, because it has ended itself.
@@ -585,11 +592,8 @@ impl<E: 'static, C: Binding<E>> Drop for DispatchGuard<'_, E, C> {
         }
         // The event loop dispatches the events that were collected in the meantime.
         let mut state = self.0.lock();
-        let has_more = !state.events.is_empty();
-        let parked = state.parked.take_if(|_| has_more);
+        let parked = if state.events.is_empty() { None } else { state.unpark() };
         drop(state);
-        if let Some(parked) = parked {
-            parked.waker.wake();
-        }
+        parked.into_iter().for_each(Waker::wake);
     }
 }

@@ -3,14 +3,16 @@
 use std::{
     collections::VecDeque,
     marker::PhantomData,
-    mem,
-    sync::{Arc, Mutex, MutexGuard},
+    sync::{
+        Arc, Mutex, MutexGuard,
+        atomic::{AtomicBool, Ordering},
+    },
     task::Waker,
     time::Duration,
 };
 
 #[cfg(test)]
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::AtomicUsize;
 
 use mcp_proto::{
     connection::{CloseReason, Connection, Event},
@@ -22,15 +24,14 @@ use crate::{
     event_loop::{
         binding::{Binding, PipeBinding},
         dispatching::Dispatching,
+        jobs::Jobs,
     },
     limits::functions::Functions,
     options::DriverOptions,
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{
-    ConnectionHandle, HandlerScope, Holder, Instant, Job, JobFuture, JobQueue, JobSlot, Waiters,
-};
+use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobSlot, Waiters};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.
@@ -40,10 +41,12 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) dispatching: Dispatching,
     /// The limit that its blocking functions share with other connections, and the client that they count for.
     pub(crate) functions: Option<(Arc<Functions>, Holder)>,
-    pub(crate) jobs: Mutex<JobState>,
+    pub(crate) jobs: Jobs,
     pub(crate) waiters: Waiters,
     pub(crate) handler_scope: HandlerScope,
     pub(crate) lifecycle: Watched<Lifecycle>,
+    /// Whether the lifecycle has the reason why the connection ended.
+    has_closed: AtomicBool,
     epoch: Instant,
     /// How often the lock of the state was taken.
     #[cfg(test)]
@@ -57,87 +60,18 @@ pub(crate) struct State<C> {
     /// Events that are still to be dispatched.
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
-    pub(crate) parked: Option<Parked>,
+    parked: Option<Parked>,
+    /// The waker of the event loop. It stays when the event loop runs again, which usually waits with the same one.
+    waker: Option<Waker>,
 }
 
 /// A parked event loop.
 pub(crate) struct Parked {
-    pub(crate) waker: Waker,
     pub(crate) until: Timestamp,
     /// Whether it can write new output.
     pub(crate) can_write: bool,
     /// Whether reading is paused because the connection applies backpressure.
     pub(crate) is_paused: bool,
-}
-
-/// The queued and running jobs, and the ids of tasks that have ended.
-#[derive(Default)]
-pub(crate) struct JobState {
-    pub(crate) queue: JobQueue,
-    pub(crate) ended: Vec<u64>,
-    /// Jobs that were started inline and are still pending. The event loop continues them.
-    pub(crate) unfinished: Vec<Unfinished>,
-    /// The event loop waits for the last jobs to end.
-    pub(crate) draining: bool,
-    /// A job has ended since the event loop has begun to wait, or has last checked whether it was the last one.
-    pub(crate) has_ended: bool,
-    /// The event loop has ended, and starts and continues no jobs.
-    pub(crate) closed: bool,
-}
-
-/// A job that was polled once and is still pending.
-pub(crate) struct Unfinished {
-    pub(crate) future: JobFuture,
-    pub(crate) slot: JobSlot,
-    pub(crate) outlives: bool,
-}
-
-impl JobState {
-    /// Returns whether the event loop has work: a job to start or to continue, or the end of a job to handle.
-    pub(crate) fn has_work(&self) -> bool {
-        self.queue.has_next() || !self.unfinished.is_empty() || !self.ended.is_empty() || self.has_ended
-    }
-
-    /// Frees the slot of a job that has ended. Returns whether the event loop waits for the last one.
-    pub(crate) fn free(&mut self, slot: JobSlot) -> bool {
-        self.queue.ended(slot);
-        self.has_ended |= self.draining;
-        self.draining
-    }
-
-    /// Hands a pending job to the event loop. Returns it if the event loop has ended: the caller drops it outside of
-    /// any lock.
-    #[cfg(feature = "http")]
-    #[must_use = "dropping it responds to a request"]
-    pub(crate) fn hand_over(&mut self, unfinished: Unfinished) -> Option<Unfinished> {
-        if self.closed {
-            return Some(unfinished);
-        }
-        self.unfinished.push(unfinished);
-        None
-    }
-
-    /// Records that the event loop has ended, and takes the jobs that wait or were handed to it: a job that stayed here
-    /// would keep the connection, to which it refers. The caller drops them outside of any lock.
-    #[must_use = "dropping it responds to requests"]
-    pub(crate) fn close(&mut self) -> (Vec<Unfinished>, Vec<Job>) {
-        self.closed = true;
-        (mem::take(&mut self.unfinished), self.queue.drain())
-    }
-
-    /// Takes the tasks that have ended, and the jobs that need one, if there are any.
-    pub(crate) fn take_tasks(&mut self) -> Option<(Vec<u64>, Vec<Unfinished>)> {
-        let has_none = self.ended.is_empty() && self.unfinished.is_empty();
-        (!has_none).then(|| (mem::take(&mut self.ended), mem::take(&mut self.unfinished)))
-    }
-
-    /// Queues a job.
-    ///
-    /// # Errors
-    /// The job, if there is no room for it, or the event loop has ended. The caller drops it outside of any lock.
-    pub(crate) fn push(&mut self, job: Job, cost: usize) -> Result<(), Job> {
-        if self.closed { Err(job) } else { self.queue.push(job, cost) }
-    }
 }
 
 /// The progress of a connection towards its end.
@@ -169,13 +103,14 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     pub(crate) fn since(epoch: Instant, binding: C, options: &DriverOptions) -> Arc<Self> {
         let functions = binding.functions().map(|(functions, holder)| (functions.clone(), holder.clone()));
         Arc::new(Self {
-            state: Mutex::new(State { binding, events: VecDeque::new(), parked: None }),
+            state: Mutex::new(State { binding, events: VecDeque::new(), parked: None, waker: None }),
             dispatching: Dispatching::default(),
             functions,
-            jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
+            jobs: Jobs::new(options.job_limits()),
             waiters: Waiters::new(),
             handler_scope: HandlerScope::default(),
             lifecycle: Watched::default(),
+            has_closed: AtomicBool::new(false),
             epoch,
             #[cfg(test)]
             locks: AtomicUsize::new(0),
@@ -201,7 +136,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Frees the slot of a job that has ended or was dropped, and wakes the event loop if that gives it work.
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
-            let mut jobs = lock(&self.jobs);
+            let mut jobs = self.jobs.lock();
             let is_awaited = jobs.free(slot);
             jobs.ended.extend(task);
             task.is_some() || is_awaited || jobs.queue.has_next()
@@ -213,10 +148,19 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 
     /// Wakes the event loop if it is parked.
     pub(crate) fn wake(&self) {
-        let parked = self.lock().parked.take();
-        if let Some(parked) = parked {
-            parked.waker.wake();
-        }
+        let parked = self.lock().unpark();
+        parked.into_iter().for_each(Waker::wake);
+    }
+
+    /// Records that the application has received the end of the connection.
+    pub(crate) fn close(&self, reason: CloseReason) {
+        self.lifecycle.update(|lifecycle| lifecycle.closed = Some(Box::new(reason)));
+        self.has_closed.store(true, Ordering::Release);
+    }
+
+    /// Returns whether the application has received the end of the connection.
+    pub(crate) fn has_closed(&self) -> bool {
+        self.has_closed.load(Ordering::Acquire)
     }
 }
 
@@ -246,22 +190,45 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         // Output that was taken makes room for requests that wait.
         state.collect();
         let State { binding, events, parked, .. } = &mut *state;
-        let parked = parked.take_if(|it| {
+        let has_work = parked.as_ref().is_some_and(|it| {
             let is_early = || self.due(binding) < it.until;
             let wakes = !events.is_empty() || it.can_write && binding.has_output() || is_early();
             wakes || it.is_paused && binding.wants_input(self.now())
         });
+        let parked = if has_work { state.unpark() } else { None };
         let capacity = self.waiters.capacity(state.binding.view());
         drop(state);
         self.waiters.notify(capacity);
-        woken.into_iter().for_each(Waker::wake);
-        if let Some(parked) = parked {
-            parked.waker.wake();
-        }
+        woken.into_iter().chain(parked).for_each(Waker::wake);
     }
 }
 
 impl<C> State<C> {
+    /// Parks the event loop. Returns a waker that it had before, to be dropped outside of the lock: that may drop a task.
+    #[must_use = "it is dropped outside of the lock"]
+    pub(crate) fn park(&mut self, waker: &Waker, parked: Parked) -> Option<Waker> {
+        self.parked = Some(parked);
+        let is_known = self.waker.as_ref().is_some_and(|known| known.will_wake(waker));
+        if is_known { None } else { self.waker.replace(waker.clone()) }
+    }
+
+    /// Records that the event loop runs.
+    pub(crate) fn resume(&mut self) {
+        self.parked = None;
+    }
+
+    /// Returns the waker of the event loop if it is parked, for the caller to wake it outside of the lock.
+    pub(crate) fn unpark(&mut self) -> Option<Waker> {
+        self.parked.take().and_then(|_| self.waker.take())
+    }
+
+    /// Records that the event loop has ended. Returns its waker, to be dropped outside of the lock.
+    #[must_use = "it is dropped outside of the lock"]
+    pub(crate) fn end(&mut self) -> Option<Waker> {
+        self.resume();
+        self.waker.take()
+    }
+
     /// Moves all available events from the binding to the queue.
     pub(crate) fn collect<E>(&mut self)
     where
@@ -306,30 +273,5 @@ impl<E: Send + 'static, C: Binding<E>> ConnectionHandle<E> for SharedConnection<
 
     fn holder(&self) -> Holder {
         self.functions.as_ref().map_or(Holder::Unknown, |(_, holder)| holder.clone())
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use mcp_service::driver_api::{JobKind, Schedule};
-
-    use super::*;
-
-    #[test]
-    fn unfinished_and_queued_jobs_are_work() {
-        let job = || Job::future(Schedule::Concurrent, async {});
-        let mut jobs = JobState::default();
-        assert!(!jobs.has_work());
-        jobs.push(job(), 0).map_err(drop).expect("there is room");
-        assert!(jobs.has_work(), "it waits");
-        let (started, slot) = jobs.queue.next().expect("it waits");
-        assert!(!jobs.has_work(), "it runs");
-        let JobKind::Async(future) = started.into_kind() else { panic!("it is a future") };
-        jobs.unfinished.push(Unfinished { future, slot, outlives: false });
-        assert!(jobs.has_work(), "it is to be continued");
-        jobs.push(job(), 0).map_err(drop).expect("there is room");
-        let (unfinished, waiting) = jobs.close();
-        assert_eq!((unfinished.len(), waiting.len(), jobs.has_work()), (1, 1, false));
-        assert!(jobs.push(job(), 0).is_err());
     }
 }

@@ -95,12 +95,23 @@ impl Wake for Wakes {
     }
 }
 
+/// The input of a server, and how often it was read.
+struct CountedReader(PipeReader, Arc<AtomicUsize>);
+
+impl ByteReader for CountedReader {
+    fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+        self.1.fetch_add(1, Ordering::Relaxed);
+        self.0.poll_read(cx, buffer)
+    }
+}
+
 /// A connection to a client, and the client's ends of the pipes.
 struct ServerTask {
     shared: Arc<SharedConnection<ServerRole>>,
     application: Arc<Methods>,
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
     wakes: Arc<Wakes>,
+    reads: Arc<AtomicUsize>,
     input: PipeWriter,
     output: PipeReader,
 }
@@ -114,12 +125,14 @@ impl ServerTask {
         let shared = SharedConnection::new(connection, &DriverOptions::default());
         let application = Arc::<Methods>::default();
         let ((source, input), (output, sink)) = (pipe(4096), pipe(capacity));
+        let reads = Arc::<AtomicUsize>::default();
+        let source = CountedReader(source, reads.clone());
         let wire = Box::new(ByteTransport::new(source, sink, 1 << 20, Sniffer::off()));
         let event_loop = EventLoop::new(shared.clone(), shared.clone(), application.clone(), NoRuntime);
         let task = ConnectionTask::new(event_loop, wire, Timeouts::default());
         let task = Box::pin(task.run(None, Duration::ZERO));
         let wakes = Arc::new(Wakes(1.into()));
-        let mut server = Self { shared, application, task, wakes, input, output };
+        let mut server = Self { shared, application, task, wakes, reads, input, output };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "client", "version": "1"}});
         server.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
@@ -180,6 +193,42 @@ fn an_idle_connection_is_not_polled() {
     assert!(server.read().contains("vendor/x"));
 }
 
+#[test]
+fn a_message_takes_few_locks_and_reads() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    let counts =
+        |server: &ServerTask| [&server.shared.locks, &server.reads].map(|count| count.swap(0, Ordering::Relaxed));
+    counts(&server);
+    for _ in 0..3 {
+        // Locks: to resume, to handle the message, to write, and to park. Reads: the message, and nothing.
+        server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
+        assert_eq!(counts(&server), [4, 2]);
+        // Locks: to send, to resume, to write, and to park.
+        server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("it is ready"));
+        server.settle();
+        assert_eq!(counts(&server), [4, 1]);
+        assert!(server.read().contains("vendor/y"));
+        counts(&server);
+    }
+}
+
+#[test]
+fn a_connection_that_has_ended_keeps_no_waker() {
+    for ends in [false, true] {
+        let ServerTask { shared, mut task, wakes, input, output, .. } = ServerTask::ready(4096, |_| {});
+        assert!(Arc::strong_count(&wakes) > 1, "it waits");
+        if ends {
+            drop(input);
+            let waker = Waker::from(wakes.clone());
+            assert!(task.as_mut().poll(&mut Context::from_waker(&waker)).is_ready());
+        }
+        // Otherwise the runtime drops a task that waits.
+        drop(task);
+        assert_eq!(Arc::strong_count(&wakes), 1, "{ends} {output:?}");
+        assert!(shared.has_closed());
+    }
+}
+
 /// The client reads nothing, and has as many requests in flight as it may have. It may need to send something before it
 /// can respond to a request of the server, so reading resumes, although nothing can be written.
 #[test]
@@ -228,14 +277,14 @@ fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
     let shared = SharedConnection::new(connection, &DriverOptions::default());
     let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
     let mut running = {
-        let mut jobs = lock(&shared.jobs);
+        let mut jobs = shared.jobs.lock();
         jobs.draining = true;
         jobs.queue.push(Job::future(Schedule::Concurrent, async {}), 0).map_err(drop).expect("there is room");
         jobs.queue.next().map(|(_, slot)| slot)
     };
     let mut nothing = Nothing;
     let drained = event_loop.run_until(&mut nothing, None, |_, _, _| {
-        let is_over = lock(&shared.jobs).queue.running() == 0;
+        let is_over = shared.jobs.lock().queue.running() == 0;
         running.take().into_iter().for_each(|slot| shared.ended(slot, None));
         is_over
     });

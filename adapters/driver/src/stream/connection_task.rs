@@ -47,9 +47,11 @@ struct Pipe {
     reads: bool,
     /// The result of the last read, until its frames are handled.
     filled: Option<io::Result<bool>>,
+    /// Whether the last read of this iteration was pending, so that the task is woken when there is input.
+    is_registered: bool,
     /// Reading is paused because the connection applies backpressure.
     is_paused: bool,
-    /// Whether the connection wanted input when its output was taken last.
+    /// Whether the connection wanted input when the event loop was resumed, or its output was taken last.
     wants_input: bool,
     /// Jobs of messages that were read together, to be queued under one lock.
     jobs: Vec<(Job, usize)>,
@@ -87,6 +89,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             wire,
             reads: true,
             filled: None,
+            is_registered: false,
             is_paused: false,
             wants_input: true,
             jobs: Vec::new(),
@@ -182,8 +185,13 @@ impl Pipe {
 impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     const PROCESSES_TIMEOUTS: bool = true;
 
+    fn resume(&mut self, binding: &mut PipeBinding<E>, now: Timestamp) {
+        self.wants_input = binding.wants_input(now);
+    }
+
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
+        self.is_registered = false;
         self.report_write_error(shared);
         if !self.reads {
             return false;
@@ -193,13 +201,14 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         let wants_input = |state: &mut State<PipeBinding<E>>| failed || state.binding.wants_input(now);
         let mut moved = false;
         if self.filled.is_none() {
-            self.is_paused = !wants_input(&mut shared.lock());
+            self.is_paused = !failed && !self.wants_input;
             if self.is_paused {
                 // This side causes the delay, so it does not count against the peer.
                 self.message_until = None;
                 return false;
             }
             let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
+                self.is_registered = true;
                 if let Some(timeout) = self.message_timeout.filter(|_| self.wire.has_begun()) {
                     self.message_until.get_or_insert(now + timeout);
                 }
@@ -321,13 +330,13 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         if self.is_paused {
             return false;
         }
-        match self.wire.poll_fill(cx) {
-            Poll::Ready(filled) => {
-                self.filled = Some(filled);
-                false
-            }
-            Poll::Pending => true,
+        if !self.is_registered
+            && let Poll::Ready(filled) = self.wire.poll_fill(cx)
+        {
+            self.filled = Some(filled);
+            return false;
         }
+        true
     }
 
     fn can_write(&self) -> bool {

@@ -37,6 +37,12 @@ struct Content {
     stale: Option<Waker>,
 }
 
+/// Stores the waker of a task, unless it is known. Returns the waker that it replaces.
+fn register(known: &mut Option<Waker>, cx: &Context<'_>) -> Option<Waker> {
+    let is_known = known.as_ref().is_some_and(|known| known.will_wake(cx.waker()));
+    if is_known { None } else { known.replace(cx.waker().clone()) }
+}
+
 impl Pipe {
     /// Changes the content and, if `change` is ready, wakes the waiting ends.
     fn change<T>(&self, change: impl FnOnce(&mut Content) -> Poll<T>) -> Poll<T> {
@@ -74,7 +80,7 @@ impl ByteWriter for PipeWriter {
             } else if room > 0 {
                 Poll::Ready(content.bytes.write(&bytes[..room.min(bytes.len())]))
             } else {
-                content.stale = content.writer.replace(cx.waker().clone());
+                content.stale = register(&mut content.writer, cx);
                 Poll::Pending
             }
         })
@@ -89,7 +95,7 @@ impl ByteReader for PipeReader {
             } else if !content.bytes.is_empty() || content.ended {
                 Poll::Ready(content.bytes.read(buffer))
             } else {
-                content.stale = content.reader.replace(cx.waker().clone());
+                content.stale = register(&mut content.reader, cx);
                 Poll::Pending
             }
         })

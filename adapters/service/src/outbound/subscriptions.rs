@@ -3,7 +3,10 @@
 use std::{
     collections::BTreeMap,
     fmt,
-    sync::{Arc, LazyLock, Mutex, Weak},
+    sync::{
+        Arc, LazyLock, Mutex, Weak,
+        atomic::{AtomicBool, Ordering},
+    },
 };
 
 use mcp_proto::{
@@ -29,6 +32,8 @@ pub struct Subscriptions(Arc<Shared>);
 #[derive(Default)]
 struct Shared {
     table: Mutex<Table>,
+    /// Whether there has been a subscription. Most clients have none, and their calls do not take the lock.
+    is_used: AtomicBool,
     /// The waiters for an acknowledgement or an end.
     changed: WaitQueue,
 }
@@ -111,6 +116,7 @@ impl Subscriptions {
         table.next += 1;
         let state = SubscriptionState::Detached;
         table.entries.insert(id, SubscriptionEntry { filter, options, state, acknowledgements: 0, acknowledged: None });
+        self.0.is_used.store(true, Ordering::Release);
         id
     }
 
@@ -136,6 +142,9 @@ impl Subscriptions {
 
     /// Changes the subscription that was requested with this call, and wakes the waiters. Most calls are of none.
     fn change<R>(&self, connection: u64, call: CallId, f: impl FnOnce(&mut SubscriptionEntry) -> R) -> Option<R> {
+        if !self.0.is_used.load(Ordering::Acquire) {
+            return None;
+        }
         let changed = {
             let mut table = lock(&self.0.table);
             let mut all = table.entries.values_mut();
