@@ -47,8 +47,6 @@ struct Pipe {
     reads: bool,
     /// The result of the last read, until its frames are handled.
     filled: Option<io::Result<bool>>,
-    /// Whether the last read of this iteration was pending, so that the task is woken when there is input.
-    is_registered: bool,
     /// Reading is paused because the connection applies backpressure.
     is_paused: bool,
     /// Whether the connection wanted input when the event loop was resumed, or its output was taken last.
@@ -89,7 +87,6 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             wire,
             reads: true,
             filled: None,
-            is_registered: false,
             is_paused: false,
             wants_input: true,
             jobs: Vec::new(),
@@ -191,7 +188,6 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
 
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
-        self.is_registered = false;
         self.report_write_error(shared);
         if !self.reads {
             return false;
@@ -208,7 +204,6 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
                 return false;
             }
             let Poll::Ready(filled) = self.wire.poll_fill(cx) else {
-                self.is_registered = true;
                 if let Some(timeout) = self.message_timeout.filter(|_| self.wire.has_begun()) {
                     self.message_until.get_or_insert(now + timeout);
                 }
@@ -330,13 +325,14 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         if self.is_paused {
             return false;
         }
-        if !self.is_registered
-            && let Poll::Ready(filled) = self.wire.poll_fill(cx)
-        {
-            self.filled = Some(filled);
-            return false;
+        // A peer that runs on the same processor may have responded to what was just written.
+        match self.wire.poll_fill(cx) {
+            Poll::Ready(filled) => {
+                self.filled = Some(filled);
+                false
+            }
+            Poll::Pending => true,
         }
-        true
     }
 
     fn can_write(&self) -> bool {
