@@ -176,7 +176,8 @@ pub(super) enum ExchangeState {
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     pub(super) state: ExchangeState,
-    pub(super) uri: Uri,
+    /// The address of the request, unless it is that of the server: after a redirect, or in the transport of 2024-11-05.
+    pub(super) uri: Option<Uri>,
     pub(super) redirects: u32,
     /// The exchange that the server has redirected, if it is continued here.
     pub(super) redirected_from: Option<ExchangeId>,
@@ -189,6 +190,13 @@ pub(super) struct Exchange {
     /// The time since which the driver obtains credentials, before the request is sent or after it was refused.
     /// Deadlines are paused in this time.
     pub(super) authenticates_since: Option<Timestamp>,
+}
+
+impl Exchange {
+    /// Returns the address of the request to the server with this URL.
+    pub(super) fn address<'a>(&'a self, server: &'a Uri) -> &'a Uri {
+        self.uri.as_ref().unwrap_or(server)
+    }
 }
 
 impl ExchangeState {

@@ -225,7 +225,7 @@ impl Client {
         self.pump();
         while let Some(due) = self.retry_timers.iter().position(|pause| pause.at <= now) {
             let RetryTimer { purpose, .. } = self.retry_timers.remove(due);
-            self.start(purpose, self.options.url.clone(), 0);
+            self.start(purpose, None, 0);
         }
         let late = |exchange: &Exchange| exchange.deadline().is_some_and(|until| until <= now);
         for id in self.exchanges.ids(late) {
@@ -460,17 +460,18 @@ impl Client {
         self.retry_timers.clear();
         self.queued.clear();
         if let Some(session) = self.session.take() {
-            let id = self.start(Purpose::DeleteSession(session), self.options.url.clone(), 0);
+            let id = self.start(Purpose::DeleteSession(session), None, 0);
             let until = self.clock + self.options.limits.delete_timeout;
             self.exchanges.change_deadline(id, |exchange| exchange.until = Some(until));
         }
     }
 
-    /// Begins an exchange with a request. Messages that are not requests get a deadline.
-    pub(super) fn start(&mut self, purpose: Purpose, uri: Uri, redirects: u32) -> ExchangeId {
+    /// Begins an exchange with a request, to the address of the server unless another one is given. Messages that are
+    /// not requests get a deadline.
+    pub(super) fn start(&mut self, purpose: Purpose, uri: Option<Uri>, redirects: u32) -> ExchangeId {
         let id = ExchangeId(self.next);
         self.next += 1;
-        let (request, sent_in) = self.request(&purpose, &uri);
+        let (request, sent_in) = self.request(&purpose, uri.as_ref());
         self.actions.push_back(Action::Request { exchange: id, request });
         let accepts = |kind| matches!(kind, PostKind::Initialized | PostKind::Notification | PostKind::Response);
         let is_no_request = matches!(&purpose, Purpose::Post(post) if accepts(post.kind));
@@ -489,7 +490,7 @@ impl Client {
         old: ExchangeId,
         until: Option<Timestamp>,
         purpose: Purpose,
-        uri: Uri,
+        uri: Option<Uri>,
         redirects: u32,
     ) -> ExchangeId {
         let id = self.start(purpose, uri, redirects);
@@ -566,7 +567,7 @@ impl Client {
             && !self.no_server_stream
             && self.is_session()
             && matches!(self.transport, Transport::Streamable);
-        may.then(|| self.start(Purpose::Listen(StreamPosition::default()), self.options.url.clone(), 0))
+        may.then(|| self.start(Purpose::Listen(StreamPosition::default()), None, 0))
     }
 
     /// Returns whether the handshake has begun a session.

@@ -126,8 +126,8 @@ impl Client {
     pub(super) fn post(&mut self, post: PostRequest) {
         let kind = post.kind;
         let uri = match &self.transport {
-            Transport::Streamable => self.options.url.clone(),
-            Transport::Old(messages) => messages.clone(),
+            Transport::Streamable => None,
+            Transport::Old(messages) => Some(messages.clone()),
         };
         let id = self.start(Purpose::Post(post), uri, 0);
         if kind == PostKind::Initialized {
@@ -167,7 +167,11 @@ impl Client {
     }
 
     /// Creates the HTTP request of an exchange. Returns it with the id of the session that it names.
-    pub(super) fn request(&mut self, purpose: &Purpose, uri: &Uri) -> (Request<Arc<[u8]>>, Option<HeaderValue>) {
+    pub(super) fn request(
+        &mut self,
+        purpose: &Purpose,
+        uri: Option<&Uri>,
+    ) -> (Request<Arc<[u8]>>, Option<HeaderValue>) {
         let scope = self.scope(purpose);
         let session = scope.session.clone();
         let (method, body) = match purpose {
@@ -196,7 +200,8 @@ impl Client {
             headers
         };
         let mut request = Request::new(body);
-        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri.clone(), headers);
+        let uri = uri.unwrap_or(&self.options.url).clone();
+        (*request.method_mut(), *request.uri_mut(), *request.headers_mut()) = (method, uri, headers);
         (request, session)
     }
 

@@ -26,7 +26,7 @@ impl Client {
         let Some(exchange) = self.exchanges.get(id) else { return };
         let same_method = matches!(status, StatusCode::TEMPORARY_REDIRECT | StatusCode::PERMANENT_REDIRECT);
         let redirects = exchange.redirects + 1;
-        let target = resolve(&exchange.uri, location)
+        let target = resolve(exchange.address(&self.options.url), location)
             .filter(|target| same_method && same_origin(target, &self.options.url))
             .filter(|_| redirects <= self.options.limits.redirects);
         match target {
@@ -34,7 +34,7 @@ impl Client {
                 let (until, sent_in) = (exchange.until, exchange.sent_in.clone());
                 let purpose = self.take_purpose(id).and_then(|purpose| self.repeatable(sent_in.as_ref(), purpose));
                 let Some(purpose) = purpose else { return };
-                let next = self.start_again(id, until, purpose, target, redirects);
+                let next = self.start_again(id, until, purpose, Some(target), redirects);
                 if let Some(exchange) = self.exchanges.get_mut(next) {
                     exchange.redirected_from = Some(id);
                 }
@@ -66,8 +66,7 @@ impl Client {
             && matches!(self.transport, Transport::Streamable)
         {
             self.gate = SendGate::Handshake;
-            let url = self.options.url.clone();
-            self.start(Purpose::Old(Some(Box::new(ResumeInfo { post, refused, again: false }))), url, 0);
+            self.start(Purpose::Old(Some(Box::new(ResumeInfo { post, refused, again: false }))), None, 0);
             return;
         }
         if post.kind == PostKind::Initialize && self.gate == SendGate::Handshake {
@@ -112,7 +111,8 @@ impl Client {
     pub(super) fn endpoint(&mut self, id: ExchangeId, data: &[u8]) {
         let Some(exchange) = self.exchanges.get_mut(id) else { return };
         let reference = String::from_utf8_lossy(data);
-        let target = resolve(&exchange.uri, &reference).filter(|target| same_origin(target, &self.options.url));
+        let server = &self.options.url;
+        let target = resolve(exchange.address(server), &reference).filter(|target| same_origin(target, server));
         let Some(target) = target else {
             // Messages would be sent to another origin.
             let failure = Failure::Redirected(shown(&reference));

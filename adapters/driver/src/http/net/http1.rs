@@ -235,7 +235,7 @@ async fn send_request<N: ConnectRuntime>(
 fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_proxy: Option<&Proxy>) {
     request.headers_mut().entry(header::HOST).or_insert_with(|| connection.host.clone());
     let Some(proxy) = forward_proxy else {
-        let path = request.uri().path_and_query().cloned();
+        let path = mem::take(request.uri_mut()).into_parts().path_and_query;
         *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);
         return;
     };

@@ -185,14 +185,18 @@ async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write:
     // The time at which to check whether the connection has been idle for too long.
     let mut check = Instant::now() + IDLE_TIMEOUT;
     poll_fn(|cx| {
-        let is_dropped = matches!(lock(&usage).register(cx), Phase::Dropped);
+        let mut phase = lock(&usage).register(cx);
         // The last poll shuts the connection down, as far as that is possible without waiting.
-        if connection.as_mut().poll(cx).is_ready() || is_dropped {
+        if connection.as_mut().poll(cx).is_ready() || matches!(phase, Phase::Dropped) {
             return Poll::Ready(());
         }
         loop {
-            let phase = lock(&usage).phase;
-            let timeout = if pending_write.is_pending() { UNREAD_TIMEOUT } else { IDLE_TIMEOUT };
+            let is_unread = pending_write.is_pending();
+            let timeout = if is_unread { UNREAD_TIMEOUT } else { IDLE_TIMEOUT };
+            if is_unread {
+                // It may have become idle while it was polled.
+                phase = lock(&usage).phase;
+            }
             // The timer is not set anew for each request: an earlier time than that of the timeout does no harm.
             let until = match phase {
                 Phase::Idle { since } if timeout < IDLE_TIMEOUT => check.min(since + timeout),
@@ -201,6 +205,7 @@ async fn drive(connection: impl Future, usage: Arc<Mutex<Usage>>, pending_write:
             if timer.poll_until(until, cx).is_pending() {
                 return Poll::Pending;
             }
+            phase = lock(&usage).phase;
             check = match phase {
                 Phase::Idle { since } if since + timeout <= until => return Poll::Ready(()),
                 Phase::Idle { since } => since + timeout,
