@@ -5,7 +5,7 @@ use std::{
     future::Future,
     io,
     pin::Pin,
-    task::{Context, Poll},
+    task::{Context, Poll, Waker},
     time::Instant,
 };
 
@@ -44,7 +44,7 @@ impl Runtime for Tokio {
     }
 
     fn timer(&self) -> SleepTimer {
-        SleepTimer(None)
+        SleepTimer { sleep: None, waker: None }
     }
 }
 
@@ -60,14 +60,22 @@ impl Drop for Task {
 }
 
 /// A timer that is created when it is first needed.
-pub struct SleepTimer(Option<Pin<Box<Sleep>>>);
+pub struct SleepTimer {
+    sleep: Option<Pin<Box<Sleep>>>,
+    /// The waker of the task that it wakes.
+    waker: Option<Waker>,
+}
 
 impl Timer for SleepTimer {
     fn poll_until(&mut self, at: Instant, cx: &mut Context<'_>) -> Poll<()> {
         let at = at.into();
-        let sleep = self.0.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        let sleep = self.sleep.get_or_insert_with(|| Box::pin(sleep_until(at)));
+        let is_registered = self.waker.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
         if sleep.deadline() > at {
             sleep.as_mut().reset(at);
+        } else if is_registered && !sleep.is_elapsed() {
+            // To register again would take two atomic operations in each iteration of an event loop.
+            return Poll::Pending;
         }
         // A deadline often moves away while its timer runs. The timer is reset when it fires too early.
         while sleep.as_mut().poll(cx).is_ready() {
@@ -76,6 +84,67 @@ impl Timer for SleepTimer {
             }
             sleep.as_mut().reset(at);
         }
+        if !is_registered {
+            self.waker = Some(cx.waker().clone());
+        }
         Poll::Pending
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::{
+            Arc,
+            atomic::{AtomicUsize, Ordering},
+        },
+        task::Wake,
+        time::Duration,
+    };
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_wakes_the_task_that_polled_it_last() {
+        let [first, second] = [Arc::<Wakes>::default(), Arc::<Wakes>::default()];
+        let counts = || [&first, &second].map(|wakes| wakes.0.swap(0, Ordering::Relaxed));
+        let wakers = [&first, &second].map(|wakes| Waker::from(wakes.clone()));
+        let [mut here, mut there] = wakers.each_ref().map(Context::from_waker);
+        let start = tokio::time::Instant::now().into_std();
+        let at = |seconds| start + Duration::from_secs(seconds);
+        let mut timer = SleepTimer { sleep: None, waker: None };
+        // Nothing is due, and each waker is registered in turn.
+        for seconds in [4, 4, 9] {
+            assert!(timer.poll_until(at(seconds), &mut here).is_pending());
+        }
+        for seconds in [9, 5, 5] {
+            assert!(timer.poll_until(at(seconds), &mut there).is_pending());
+        }
+        tokio::time::sleep(Duration::from_millis(4500)).await;
+        assert_eq!(counts(), [0, 1], "it fires at the earliest time");
+        // It fired too early, and is set anew.
+        for _ in 0..2 {
+            assert!(timer.poll_until(at(6), &mut there).is_pending());
+        }
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        assert_eq!(counts(), [0, 0]);
+        tokio::time::sleep(Duration::from_millis(1000)).await;
+        assert_eq!(counts(), [0, 1]);
+        assert!(timer.poll_until(at(6), &mut there).is_ready());
+        // An earlier time than that of the timer.
+        assert!(timer.poll_until(at(20), &mut here).is_pending());
+        assert!(timer.poll_until(at(8), &mut here).is_pending());
+        tokio::time::sleep(Duration::from_millis(2000)).await;
+        assert_eq!(counts(), [1, 0]);
+        assert!(timer.poll_until(at(8), &mut here).is_ready());
     }
 }
