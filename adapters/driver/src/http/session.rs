@@ -39,8 +39,7 @@ const MAX_SPARE: usize = 16;
 /// A session, and the slots of its responses.
 pub(super) struct HttpSession {
     pub(super) session: Session,
-    /// The readers of responses, in the order of their exchanges.
-    readers: VecDeque<Reader>,
+    readers: Readers<ExchangeId>,
     /// The application of the session, while its event loop runs.
     pub(super) application: Option<Weak<dyn Application<ServerRole>>>,
     /// The state that was last written to the store, if there is one.
@@ -50,9 +49,17 @@ pub(super) struct HttpSession {
     protection: Protection,
 }
 
+/// The readers of responses. An idle session has none, and must hold little memory.
+struct Readers<K> {
+    /// Most sessions have one at a time, which takes no allocation.
+    first: Option<Reader<K>>,
+    /// Those that came while there was another one, in the order of their exchanges.
+    others: VecDeque<Reader<K>>,
+}
+
 /// The slot of a response that a task writes.
-struct Reader {
-    exchange: ExchangeId,
+struct Reader<K> {
+    exchange: K,
     slot: Arc<ResponseSlot>,
     /// Whether a small response may be left there in one piece.
     at_once: bool,
@@ -61,9 +68,50 @@ struct Reader {
 /// A session that its event loop and the tasks of its requests share.
 pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
+impl<K: Copy + Ord> Readers<K> {
+    const fn new() -> Self {
+        Self { first: None, others: VecDeque::new() }
+    }
+
+    /// Adds a reader. The ids of exchanges rise.
+    fn push(&mut self, reader: Reader<K>) {
+        if self.first.is_none() && self.others.is_empty() {
+            self.first = Some(reader);
+        } else {
+            self.others.push_back(reader);
+        }
+    }
+
+    /// Returns the reader of an exchange.
+    fn get(&self, exchange: K) -> Option<&Reader<K>> {
+        match (&self.first, self.others.back()) {
+            (Some(reader), _) | (_, Some(reader)) if reader.exchange == exchange => Some(reader),
+            _ => self.others.get(self.position(exchange)?),
+        }
+    }
+
+    fn position(&self, exchange: K) -> Option<usize> {
+        self.others.binary_search_by_key(&exchange, |reader| reader.exchange).ok()
+    }
+
+    fn remove(&mut self, exchange: K) {
+        if self.first.take_if(|reader| reader.exchange == exchange).is_some() {
+            return;
+        }
+        if let Some(at) = self.position(exchange) {
+            self.others.remove(at);
+        }
+        if self.others.is_empty() {
+            self.others = VecDeque::new();
+        } else if self.others.capacity() > MAX_SPARE * self.others.len() {
+            self.others.shrink_to(2 * self.others.len());
+        }
+    }
+}
+
 impl HttpSession {
     pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
-        Self { session, readers: VecDeque::new(), application: None, stored: None, held, protection }
+        Self { session, readers: Readers::new(), application: None, stored: None, held, protection }
     }
 
     /// Refuses a request that resumes a stream without the scopes that the stream needs.
@@ -93,30 +141,13 @@ impl HttpSession {
     /// it is small.
     pub(super) fn slot(&mut self, exchange: ExchangeId, at_once: bool) -> Arc<ResponseSlot> {
         let slot = Arc::new(ResponseSlot::new());
-        // The ids of exchanges rise.
-        self.readers.push_back(Reader { exchange, slot: slot.clone(), at_once });
+        self.readers.push(Reader { exchange, slot: slot.clone(), at_once });
         slot
     }
 
     /// Removes the slot of an exchange whose response is no longer written. Its task has a reference, too.
     pub(super) fn remove_slot(&mut self, exchange: ExchangeId) {
-        if let Ok(at) = self.reader(exchange) {
-            self.readers.remove(at);
-        }
-        // An idle session has no readers, and must hold little memory.
-        if self.readers.is_empty() {
-            self.readers = VecDeque::new();
-        } else if self.readers.capacity() > MAX_SPARE * self.readers.len() {
-            self.readers.shrink_to(2 * self.readers.len());
-        }
-    }
-
-    /// Returns the position of the reader of an exchange.
-    fn reader(&self, exchange: ExchangeId) -> Result<usize, usize> {
-        match self.readers.back() {
-            Some(last) if last.exchange == exchange => Ok(self.readers.len() - 1),
-            _ => self.readers.binary_search_by_key(&exchange, |reader| reader.exchange),
-        }
+        self.readers.remove(exchange);
     }
 
     /// Notifies the tasks of exchanges with new output, or leaves small responses in their slots. Adds wakers of the
@@ -124,13 +155,13 @@ impl HttpSession {
     fn notify_readers(&mut self, woken: &mut Vec<Waker>) -> bool {
         let mut has_moved = false;
         while let Some(exchange) = self.session.poll_ready() {
-            let Ok(reader) = self.reader(exchange).map(|at| &self.readers[at]) else { continue };
+            let Some(reader) = self.readers.get(exchange) else { continue };
             // Larger responses count for the quota of the client until they are written.
             let response = reader.at_once.then(|| self.session.poll_response(exchange, COUNTED - 1)).flatten();
             match response {
                 Some(response) => {
                     woken.extend(reader.slot.fill(response));
-                    self.remove_slot(exchange);
+                    self.readers.remove(exchange);
                     has_moved = true;
                 }
                 None => woken.extend(reader.slot.notify()),
@@ -194,5 +225,39 @@ impl Binding<ServerRole> for HttpSession {
             self.held.recount(&mut self.session);
         }
         woken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeSet;
+
+    use super::*;
+
+    #[test]
+    fn readers_are_found_by_their_exchanges() {
+        let (mut readers, mut expected) = (Readers::new(), BTreeSet::new());
+        let mut random = 1_u64;
+        for n in 0..5000_u64 {
+            random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+            readers.push(Reader { exchange: n, slot: Arc::new(ResponseSlot::new()), at_once: false });
+            expected.insert(n);
+            // Most end before the next one begins; then many are there at once, and end in any order.
+            let most = if n % 1000 < 500 { 1 } else { 100 };
+            while expected.len() >= most {
+                random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+                let at = (random >> 33) as usize % expected.len();
+                let ended = *expected.iter().nth(at).expect("one");
+                readers.remove(ended);
+                readers.remove(ended);
+                expected.remove(&ended);
+            }
+            for other in n.saturating_sub(150)..=n + 1 {
+                let found = readers.get(other).map(|reader| reader.exchange);
+                assert_eq!(found, expected.contains(&other).then_some(other));
+            }
+            assert!(readers.others.capacity() <= MAX_SPARE * expected.len().max(1), "{}", readers.others.capacity());
+            assert!(!expected.is_empty() || readers.others.capacity() == 0, "an idle session");
+        }
     }
 }
