@@ -242,8 +242,8 @@ mod tests {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
             readers.push(Reader { exchange: n, slot: Arc::new(ResponseSlot::new()), at_once: false });
             expected.insert(n);
-            // Most end before the next one begins; then many are there at once, and end in any order.
-            let most = if n % 1000 < 500 { 1 } else { 100 };
+            // First all end before the next one begins; then many are there at once, and end in any order; then few.
+            let most = [1, 100, 4][n as usize / 100 % 3];
             while expected.len() >= most {
                 random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
                 let at = (random >> 33) as usize % expected.len();
