@@ -112,7 +112,8 @@ impl<N: ConnectRuntime> HttpClient for Http1Client<N> {
         request: Request<Arc<[u8]>>,
         mut response: ResponseHandler,
     ) -> Pin<Box<dyn Future<Output = ()> + Send>> {
-        let (client, mut request) = (self.clone(), request.map(Body::shared));
+        // Boxed, so that the allocation of the future is small: allocators keep small ones at hand.
+        let (client, mut request) = (self.clone(), Box::new(request.map(Body::shared)));
         Box::pin(async move {
             match exchange::<N>(&client.route, &client.pool, &mut request, &mut response).await {
                 Ok(()) => response.end(),

@@ -462,3 +462,13 @@ fn debug_output_tells_servers_and_listeners_apart() {
     let listener = run(Listener::<ByHand>::bind("127.0.0.1:0")).expect("a port");
     assert_eq!(format!("{listener:?}"), format!("Listener {{ address: {:?}, .. }}", listener.local_addr()));
 }
+
+/// Common allocators serve up to about 1 KiB from a cache. The future of a request consists of this one and of its
+/// parameters, which take less than 100 bytes.
+#[test]
+fn the_future_of_a_request_is_small() {
+    let (route, pool) = (ConnectPath::default(), Arc::default());
+    let (mut request, mut statuses) = (Request::new(Body::shared(Arc::from([]))), Statuses::default());
+    let future = exchange::<ByHand>(&route, &pool, &mut request, &mut statuses);
+    assert!(size_of_val(&future) <= 944, "{}", size_of_val(&future));
+}
