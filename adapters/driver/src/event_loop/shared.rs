@@ -204,7 +204,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
 }
 
 impl<C> State<C> {
-    /// Parks the event loop. Returns a waker that it had before, to be dropped outside of the lock: that may drop a task.
+    /// Parks the event loop. Returns the waker of another task that it had before, to be dropped outside of the lock.
     #[must_use = "it is dropped outside of the lock"]
     pub(crate) fn park(&mut self, waker: &Waker, parked: Parked) -> Option<Waker> {
         self.parked = Some(parked);

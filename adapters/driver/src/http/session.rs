@@ -51,9 +51,9 @@ pub(super) struct HttpSession {
 
 /// The readers of responses. An idle session has none, and must hold little memory.
 struct Readers<K> {
-    /// Most sessions have one at a time, which takes no allocation.
+    /// The only reader, as most sessions have at a time. It takes no allocation.
     first: Option<Reader<K>>,
-    /// Those that came while there was another one, in the order of their exchanges.
+    /// The readers that came while there was another one, in the order of their exchanges.
     others: VecDeque<Reader<K>>,
 }
 
