@@ -4,7 +4,7 @@
 use std::{
     future::Future,
     io,
-    pin::Pin,
+    pin::{Pin, pin},
     task::{Context, Poll, Waker},
     time::Instant,
 };
@@ -12,7 +12,7 @@ use std::{
 use mcp_driver::{Runtime, Timer};
 use tokio::{
     runtime::Handle,
-    task::JoinHandle,
+    task::{JoinHandle, unconstrained},
     time::{Sleep, sleep_until},
 };
 
@@ -78,7 +78,8 @@ impl Timer for SleepTimer {
             return Poll::Pending;
         }
         // A deadline often moves away while its timer runs. The timer is reset when it fires too early.
-        while sleep.as_mut().poll(cx).is_ready() {
+        // Without the budget of the task: if that is used up, a poll does not register.
+        while pin!(unconstrained(sleep.as_mut())).poll(cx).is_ready() {
             if sleep.deadline() >= at {
                 return Poll::Ready(());
             }
@@ -94,6 +95,7 @@ impl Timer for SleepTimer {
 #[cfg(test)]
 mod tests {
     use std::{
+        future::poll_fn,
         sync::{
             Arc,
             atomic::{AtomicUsize, Ordering},
@@ -146,5 +148,24 @@ mod tests {
         tokio::time::sleep(Duration::from_millis(2000)).await;
         assert_eq!(counts(), [1, 0]);
         assert!(timer.poll_until(at(8), &mut here).is_ready());
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_timer_fires_though_the_budget_of_its_task_is_used_up() {
+        let wakes = Arc::<Wakes>::default();
+        let waker = Waker::from(wakes.clone());
+        let start = tokio::time::Instant::now().into_std();
+        let mut timer = SleepTimer { sleep: None, waker: None };
+        poll_fn(|cx| {
+            while pin!(tokio::task::consume_budget()).poll(cx).is_ready() {}
+            for seconds in [9, 5, 5] {
+                let at = start + Duration::from_secs(seconds);
+                assert!(timer.poll_until(at, &mut Context::from_waker(&waker)).is_pending());
+            }
+            Poll::Ready(())
+        })
+        .await;
+        tokio::time::sleep(Duration::from_secs(6)).await;
+        assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }
 }

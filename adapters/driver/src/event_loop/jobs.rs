@@ -32,8 +32,8 @@ impl Jobs {
         JobsGuard { state: lock(&self.state), has_work: &self.has_work }
     }
 
-    /// Returns whether the event loop [has work](JobState::has_work). A thread that gives it work wakes it afterwards,
-    /// under the lock of the connection, under which the event loop calls this before it parks.
+    /// Returns whether the event loop [has work](JobState::has_work). The event loop calls this under the lock of the
+    /// connection before it parks. A thread that gives it work looks under that lock afterwards whether it is parked.
     pub(crate) fn has_work(&self) -> bool {
         self.has_work.load(Ordering::Acquire)
     }

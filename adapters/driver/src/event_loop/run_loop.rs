@@ -40,7 +40,7 @@ pub(crate) trait TransportIo<E, C>: Send {
     /// event loop does, under another one.
     const PROCESSES_TIMEOUTS: bool = false;
 
-    /// Prepares for iterations after a wait. It is called under the lock of the connection.
+    /// Prepares for iterations, each time the event loop is polled. It is called under the lock of the connection.
     fn resume(&mut self, _binding: &mut C, _now: Timestamp) {}
 
     /// Reads available input and returns whether it made progress.

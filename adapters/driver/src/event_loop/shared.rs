@@ -61,7 +61,8 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     parked: Option<Parked>,
-    /// The waker of the event loop. It stays when the event loop runs again, which usually waits with the same one.
+    /// The waker of the event loop. It stays if something else wakes the event loop, which usually waits with the same
+    /// one again.
     waker: Option<Waker>,
 }
 

@@ -51,7 +51,7 @@ pub(super) struct HttpSession {
 
 /// The readers of responses. An idle session has none, and must hold little memory.
 struct Readers<K> {
-    /// The only reader, as most sessions have at a time. It takes no allocation.
+    /// A reader that came while there was no other. It takes no allocation.
     first: Option<Reader<K>>,
     /// The readers that came while there was another one, in the order of their exchanges.
     others: VecDeque<Reader<K>>,
@@ -84,10 +84,10 @@ impl<K: Copy + Ord> Readers<K> {
 
     /// Returns the reader of an exchange.
     fn get(&self, exchange: K) -> Option<&Reader<K>> {
-        match (&self.first, self.others.back()) {
-            (Some(reader), _) | (_, Some(reader)) if reader.exchange == exchange => Some(reader),
-            _ => self.others.get(self.position(exchange)?),
-        }
+        // Usually it is the only one, or the last one.
+        let likely = [self.first.as_ref(), self.others.back()].into_iter().flatten();
+        let found = likely.into_iter().find(|reader| reader.exchange == exchange);
+        found.or_else(|| self.others.get(self.position(exchange)?))
     }
 
     fn position(&self, exchange: K) -> Option<usize> {
@@ -95,16 +95,15 @@ impl<K: Copy + Ord> Readers<K> {
     }
 
     fn remove(&mut self, exchange: K) {
-        if self.first.take_if(|reader| reader.exchange == exchange).is_some() {
-            return;
-        }
-        if let Some(at) = self.position(exchange) {
+        if self.first.take_if(|reader| reader.exchange == exchange).is_none()
+            && let Some(at) = self.position(exchange)
+        {
             self.others.remove(at);
         }
-        if self.others.is_empty() {
-            self.others = VecDeque::new();
-        } else if self.others.capacity() > MAX_SPARE * self.others.len() {
-            self.others.shrink_to(2 * self.others.len());
+        match self.others.len() + usize::from(self.first.is_some()) {
+            0 => self.others = VecDeque::new(),
+            left if self.others.capacity() > MAX_SPARE * left => self.others.shrink_to(2 * left),
+            _ => {}
         }
     }
 }
@@ -233,6 +232,20 @@ mod tests {
     use std::collections::BTreeSet;
 
     use super::*;
+
+    #[test]
+    fn calls_beside_a_stream_take_no_allocation() {
+        let reader = |exchange| Reader { exchange, slot: Arc::new(ResponseSlot::new()), at_once: false };
+        let mut readers = Readers::new();
+        readers.push(reader(0));
+        for call in 1..10 {
+            readers.push(reader(call));
+            readers.remove(call);
+            assert!(readers.others.capacity() > 0, "it keeps a place for the next call");
+        }
+        readers.remove(0);
+        assert_eq!(readers.others.capacity(), 0, "it is idle");
+    }
 
     #[test]
     fn readers_are_found_by_their_exchanges() {

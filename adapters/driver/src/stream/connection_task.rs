@@ -183,7 +183,10 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     const PROCESSES_TIMEOUTS: bool = true;
 
     fn resume(&mut self, binding: &mut PipeBinding<E>, now: Timestamp) {
-        self.wants_input = binding.wants_input(now);
+        // The call may begin a pause, which would be without reason if nothing is read.
+        if self.reads && self.failed.is_none() {
+            self.wants_input = binding.wants_input(now);
+        }
     }
 
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
