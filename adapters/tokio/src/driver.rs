@@ -165,6 +165,9 @@ mod tests {
             Poll::Ready(())
         })
         .await;
+        // A task whose budget is used up is woken at once.
+        tokio::task::yield_now().await;
+        wakes.0.store(0, Ordering::Relaxed);
         tokio::time::sleep(Duration::from_secs(6)).await;
         assert_eq!(wakes.0.load(Ordering::Relaxed), 1);
     }

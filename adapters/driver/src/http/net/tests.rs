@@ -463,8 +463,8 @@ fn debug_output_tells_servers_and_listeners_apart() {
     assert_eq!(format!("{listener:?}"), format!("Listener {{ address: {:?}, .. }}", listener.local_addr()));
 }
 
-/// Common allocators serve up to about 1 KiB from a cache. The future of a request has the client, the boxed request and
-/// the handler of the response besides this one.
+/// Common allocators serve up to about 1 KiB from a cache. The future of a request has the client, the boxed request
+/// and the handler of the response besides this one.
 #[test]
 fn the_future_of_a_request_is_small() {
     let (route, pool) = (ConnectPath::default(), Arc::default());
