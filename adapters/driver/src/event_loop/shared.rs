@@ -61,8 +61,8 @@ pub(crate) struct State<C> {
     pub(crate) events: VecDeque<Event<'static>>,
     /// The event loop, while it is parked.
     parked: Option<Parked>,
-    /// The waker of the event loop. It stays if something else wakes the event loop, which usually waits with the same
-    /// one again.
+    /// The waker of the event loop. It stays if the event loop is woken by its transport or its timer, and it usually
+    /// waits with the same one again.
     waker: Option<Waker>,
 }
 

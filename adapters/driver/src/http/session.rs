@@ -234,7 +234,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn calls_beside_a_stream_take_no_allocation() {
+    fn calls_beside_a_stream_keep_their_place() {
         let reader = |exchange| Reader { exchange, slot: Arc::new(ResponseSlot::new()), at_once: false };
         let mut readers = Readers::new();
         readers.push(reader(0));

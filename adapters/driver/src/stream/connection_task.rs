@@ -183,8 +183,8 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     const PROCESSES_TIMEOUTS: bool = true;
 
     fn resume(&mut self, binding: &mut PipeBinding<E>, now: Timestamp) {
-        // The call may begin a pause, which would be without reason if nothing is read.
-        if self.reads && self.failed.is_none() {
+        // After a write error, reading does not pause.
+        if self.failed.is_none() {
             self.wants_input = binding.wants_input(now);
         }
     }

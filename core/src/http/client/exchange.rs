@@ -176,7 +176,7 @@ pub(super) enum ExchangeState {
 pub(super) struct Exchange {
     pub(super) purpose: Purpose,
     pub(super) state: ExchangeState,
-    /// The address of the request, unless it is that of the server. After a redirect and in HTTP+SSE it is another one.
+    /// The address of the request, unless it is that of the server: after a redirect, and of a message in HTTP+SSE.
     pub(super) uri: Option<Uri>,
     pub(super) redirects: u32,
     /// The exchange that the server has redirected, if it is continued here.
