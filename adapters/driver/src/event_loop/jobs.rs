@@ -9,40 +9,21 @@ use std::{
     },
 };
 
-use mcp_service::driver_api::{Job, JobFuture, JobLimits, JobQueue, JobSlot};
+use mcp_service::driver_api::{Job, JobFuture, JobQueue, JobSlot};
 
 use crate::sync::lock;
 
-/// The queued and running jobs of a connection, and the ids of tasks that have ended.
-///
-/// Most iterations of the event loop have no work with jobs. They see that without the lock.
-pub(crate) struct Jobs {
-    state: Mutex<JobState>,
-    /// Whether the event loop has work. It changes under the lock.
-    has_work: AtomicBool,
-}
-
-impl Jobs {
-    pub(crate) fn new(limits: JobLimits) -> Self {
-        let state = JobState { queue: JobQueue::new(limits), ..JobState::default() };
-        Self { state: Mutex::new(state), has_work: AtomicBool::new(false) }
-    }
-
-    pub(crate) fn lock(&self) -> JobsGuard<'_> {
-        JobsGuard { state: lock(&self.state), has_work: &self.has_work }
-    }
-
-    /// Returns whether the event loop [has work](JobState::has_work). The event loop calls this under the lock of the
-    /// connection before it parks. A thread that gives it work looks under that lock afterwards whether it is parked.
-    pub(crate) fn has_work(&self) -> bool {
-        self.has_work.load(Ordering::Acquire)
-    }
-}
-
-/// The state of the jobs, locked.
+/// The jobs, locked. When the guard is dropped, it stores whether the event loop has work with them: most of its
+/// iterations have none, and see that without the lock.
 pub(crate) struct JobsGuard<'a> {
     state: MutexGuard<'a, JobState>,
     has_work: &'a AtomicBool,
+}
+
+impl<'a> JobsGuard<'a> {
+    pub(crate) fn new(jobs: &'a Mutex<JobState>, has_work: &'a AtomicBool) -> Self {
+        Self { state: lock(jobs), has_work }
+    }
 }
 
 impl Deref for JobsGuard<'_> {
@@ -65,7 +46,7 @@ impl Drop for JobsGuard<'_> {
     }
 }
 
-/// The state of the jobs behind their lock.
+/// The queued and running jobs of a connection, and the ids of tasks that have ended.
 #[derive(Default)]
 pub(crate) struct JobState {
     pub(crate) queue: JobQueue,

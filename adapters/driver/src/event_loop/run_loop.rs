@@ -5,7 +5,7 @@
 //! iteration.
 
 use std::{
-    collections::{BTreeMap, VecDeque},
+    collections::BTreeMap,
     future::{Future, poll_fn},
     mem,
     panic::{AssertUnwindSafe, catch_unwind},
@@ -90,7 +90,7 @@ pub(crate) struct EventLoop<E: Send + 'static, C: Binding<E>, R: Runtime> {
     handlers: Handlers<R::Task>,
     /// Jobs that were taken from the queue under one lock. The slots of those that end at once are collected in `done`
     /// and freed under the next lock.
-    batch: VecDeque<(Job, JobSlot)>,
+    batch: Vec<(Job, JobSlot)>,
     done: Vec<JobSlot>,
     /// Declared last, so that it is dropped last.
     _finish_guard: FinishGuard<E, C>,
@@ -138,7 +138,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             timer: runtime.timer(),
             runtime,
             handlers: Handlers { tasks: BTreeMap::new(), spawned: 0 },
-            batch: VecDeque::new(),
+            batch: Vec::new(),
             done: Vec::new(),
         }
     }
@@ -185,7 +185,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
     pub(crate) async fn end_jobs<M: TransportIo<E, C>>(&mut self, transport_io: &mut M) {
         let have_ended = |jobs: &JobQueue| jobs.running() - jobs.outliving() + jobs.waiting() == 0;
         let is_over = {
-            let mut jobs = self.dispatcher.shared.jobs.lock();
+            let mut jobs = self.dispatcher.shared.lock_jobs();
             jobs.draining = true;
             self.done.drain(..).for_each(|slot| jobs.queue.ended(slot));
             have_ended(&jobs.queue)
@@ -194,19 +194,19 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         if !is_over {
             let timeout = Some(JOB_SHUTDOWN_TIMEOUT);
             self.run_until(transport_io, timeout, |event_loop, _, _| {
-                have_ended(&event_loop.dispatcher.shared.jobs.lock().queue)
+                have_ended(&event_loop.dispatcher.shared.lock_jobs().queue)
             })
             .await;
         }
         self.end_handlers();
         let (given_up, are_left) = {
-            let queue = &mut self.dispatcher.shared.jobs.lock().queue;
+            let queue = &mut self.dispatcher.shared.lock_jobs().queue;
             (queue.drain(), queue.running_futures() > 0)
         };
         drop(given_up);
         if are_left {
             self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
-                event_loop.dispatcher.shared.jobs.lock().queue.running_futures() == 0
+                event_loop.dispatcher.shared.lock_jobs().queue.running_futures() == 0
             })
             .await;
         }
@@ -240,12 +240,12 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 return false;
             }
             if !self.done.is_empty() {
-                let mut jobs = shared.jobs.lock();
+                let mut jobs = shared.lock_jobs();
                 for slot in self.done.drain(..) {
                     jobs.free(slot);
                 }
             }
-            if shared.jobs.has_work() {
+            if shared.has_job_work() {
                 return false;
             }
             // Most connections are idle most of the time, so they keep no spare capacity.
@@ -262,12 +262,12 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let Self { dispatcher, runtime, handlers, batch, done, .. } = self;
         let mut progressed = false;
         loop {
-            if done.is_empty() && !dispatcher.shared.jobs.has_work() {
+            if done.is_empty() && !dispatcher.shared.has_job_work() {
                 return progressed;
             }
             // Most jobs are alone, and such a one is not moved into the batch.
             let (first, left) = {
-                let mut jobs = dispatcher.shared.jobs.lock();
+                let mut jobs = dispatcher.shared.lock_jobs();
                 jobs.has_ended = false;
                 done.drain(..).for_each(|slot| jobs.queue.ended(slot));
                 let first = jobs.queue.next();
@@ -275,7 +275,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                     && batch.len() < BATCH - 1
                     && let Some(next) = jobs.queue.next()
                 {
-                    batch.push_back(next);
+                    batch.push(next);
                 }
                 (first, jobs.take_tasks())
             };
@@ -287,14 +287,12 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             }
             let is_last = batch.len() < BATCH - 1;
             progressed |= first.is_some();
-            let mut next = first;
-            while let Some((job, slot)) = next {
+            for (job, slot) in first.into_iter().chain(batch.drain(..)) {
                 match dispatcher.begin(runtime, job, slot) {
                     JobStart::Done => done.push(slot),
                     JobStart::Blocking => {}
                     JobStart::Pending(unfinished) => handlers.spawn(&dispatcher.shared, runtime, unfinished),
                 }
-                next = batch.pop_front();
             }
             // Jobs that can start because of those that have ended start in the next iteration, which follows at once.
             if is_last {
@@ -401,14 +399,14 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
                 JobStart::Done => true,
                 JobStart::Blocking => false,
                 JobStart::Pending(unfinished) => {
-                    let given_up = self.shared.jobs.lock().hand_over(unfinished);
+                    let given_up = self.shared.lock_jobs().hand_over(unfinished);
                     drop(given_up);
                     self.shared.wake();
                     false
                 }
             };
             let has_work = {
-                let mut jobs = self.shared.jobs.lock();
+                let mut jobs = self.shared.lock_jobs();
                 let is_awaited = is_done && jobs.free(slot);
                 left -= 1;
                 next = if left > 0 { jobs.queue.next() } else { None };
@@ -446,7 +444,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
             return false;
         }
         let given_up = {
-            let mut jobs = shared.jobs.lock();
+            let mut jobs = shared.lock_jobs();
             if jobs.queue.running() + jobs.queue.waiting() > 0 || jobs.has_work() {
                 return false;
             }
@@ -514,7 +512,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
     /// Queues jobs, in order, and calls `f` with the queue under the same lock.
     fn queued<T>(&self, new: impl IntoIterator<Item = (Job, usize)>, f: impl FnOnce(&mut JobQueue) -> T) -> T {
         let (refused, result) = {
-            let mut jobs = self.shared.jobs.lock();
+            let mut jobs = self.shared.lock_jobs();
             let refused: Vec<_> = new.into_iter().filter_map(|(job, cost)| jobs.push(job, cost).err()).collect();
             (refused, f(&mut jobs.queue))
         };
@@ -527,7 +525,7 @@ impl<E: Send + 'static, C: Binding<E>> Dispatcher<E, C> {
 impl<E: Send + 'static, C: Binding<E>, R: Runtime> Drop for EventLoop<E, C, R> {
     fn drop(&mut self) {
         self.end_handlers();
-        let given_up = self.dispatcher.shared.jobs.lock().close();
+        let given_up = self.dispatcher.shared.lock_jobs().close();
         drop(given_up);
         let shared = &self.dispatcher.shared;
         let waker = shared.lock().end();

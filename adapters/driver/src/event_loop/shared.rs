@@ -24,14 +24,14 @@ use crate::{
     event_loop::{
         binding::{Binding, PipeBinding},
         dispatching::Dispatching,
-        jobs::Jobs,
+        jobs::{JobState, JobsGuard},
     },
     limits::functions::Functions,
     options::DriverOptions,
     tuning::FAR_FUTURE,
     watched::Watched,
 };
-use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobSlot, Waiters};
+use mcp_service::driver_api::{ConnectionHandle, HandlerScope, Holder, Instant, JobQueue, JobSlot, Waiters};
 
 /// A connection, its jobs and its waiters. The event loop is parked while it has nothing to do, and woken by every
 /// change that gives it work.
@@ -41,7 +41,9 @@ pub(crate) struct SharedConnection<E, C = PipeBinding<E>> {
     pub(crate) dispatching: Dispatching,
     /// The limit that its blocking functions share with other connections, and the client that they count for.
     pub(crate) functions: Option<(Arc<Functions>, Holder)>,
-    pub(crate) jobs: Jobs,
+    jobs: Mutex<JobState>,
+    /// Whether the event loop has work with jobs. It changes under their lock.
+    has_job_work: AtomicBool,
     pub(crate) waiters: Waiters,
     pub(crate) handler_scope: HandlerScope,
     pub(crate) lifecycle: Watched<Lifecycle>,
@@ -92,6 +94,16 @@ impl<E, C> SharedConnection<E, C> {
         self.locks.fetch_add(1, Ordering::Relaxed);
         lock(&self.state)
     }
+
+    pub(crate) fn lock_jobs(&self) -> JobsGuard<'_> {
+        JobsGuard::new(&self.jobs, &self.has_job_work)
+    }
+
+    /// Returns whether the event loop [has work](JobState::has_work) with jobs. The event loop calls this under the lock
+    /// of the state before it parks. A thread that gives it work looks under that lock afterwards whether it is parked.
+    pub(crate) fn has_job_work(&self) -> bool {
+        self.has_job_work.load(Ordering::Acquire)
+    }
 }
 
 impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
@@ -107,7 +119,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
             state: Mutex::new(State { binding, events: VecDeque::new(), parked: None, waker: None }),
             dispatching: Dispatching::default(),
             functions,
-            jobs: Jobs::new(options.job_limits()),
+            jobs: Mutex::new(JobState { queue: JobQueue::new(options.job_limits()), ..JobState::default() }),
+            has_job_work: AtomicBool::new(false),
             waiters: Waiters::new(),
             handler_scope: HandlerScope::default(),
             lifecycle: Watched::default(),
@@ -137,7 +150,7 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
     /// Frees the slot of a job that has ended or was dropped, and wakes the event loop if that gives it work.
     pub(crate) fn ended(&self, slot: JobSlot, task: Option<u64>) {
         let matters = {
-            let mut jobs = self.jobs.lock();
+            let mut jobs = self.lock_jobs();
             let is_awaited = jobs.free(slot);
             jobs.ended.extend(task);
             task.is_some() || is_awaited || jobs.queue.has_next()

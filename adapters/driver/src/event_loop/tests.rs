@@ -277,14 +277,14 @@ fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
     let shared = SharedConnection::new(connection, &DriverOptions::default());
     let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
     let mut running = {
-        let mut jobs = shared.jobs.lock();
+        let mut jobs = shared.lock_jobs();
         jobs.draining = true;
         jobs.queue.push(Job::future(Schedule::Concurrent, async {}), 0).map_err(drop).expect("there is room");
         jobs.queue.next().map(|(_, slot)| slot)
     };
     let mut nothing = Nothing;
     let drained = event_loop.run_until(&mut nothing, None, |_, _, _| {
-        let is_over = shared.jobs.lock().queue.running() == 0;
+        let is_over = shared.lock_jobs().queue.running() == 0;
         running.take().into_iter().for_each(|slot| shared.ended(slot, None));
         is_over
     });

@@ -2,7 +2,7 @@
 
 use std::{
     collections::VecDeque,
-    io,
+    io, mem,
     sync::{Arc, Weak},
     task::Waker,
 };
@@ -50,11 +50,12 @@ pub(super) struct HttpSession {
 }
 
 /// The readers of responses. An idle session has none, and must hold little memory.
-struct Readers<K> {
-    /// A reader that came while there was no other. It takes no allocation.
-    first: Option<Reader<K>>,
-    /// The readers that came while there was another one, in the order of their exchanges.
-    others: VecDeque<Reader<K>>,
+enum Readers<K> {
+    None,
+    /// Most sessions have one at a time, which takes no allocation.
+    One(Reader<K>),
+    /// Several at a time, or those that are left of them, in the order of their exchanges.
+    Many(VecDeque<Reader<K>>),
 }
 
 /// The slot of a response that a task writes.
@@ -69,48 +70,51 @@ struct Reader<K> {
 pub(super) type SharedSession = SharedConnection<ServerRole, HttpSession>;
 
 impl<K: Copy + Ord> Readers<K> {
-    const fn new() -> Self {
-        Self { first: None, others: VecDeque::new() }
-    }
-
     /// Adds a reader. The ids of exchanges rise.
     fn push(&mut self, reader: Reader<K>) {
-        if self.first.is_none() && self.others.is_empty() {
-            self.first = Some(reader);
-        } else {
-            self.others.push_back(reader);
-        }
+        *self = match mem::replace(self, Self::None) {
+            Self::None => Self::One(reader),
+            Self::One(first) => Self::Many([first, reader].into()),
+            Self::Many(mut all) => {
+                all.push_back(reader);
+                Self::Many(all)
+            }
+        };
     }
 
     /// Returns the reader of an exchange.
     fn get(&self, exchange: K) -> Option<&Reader<K>> {
-        // Usually it is the only one, or the last one.
-        let likely = [self.first.as_ref(), self.others.back()].into_iter().flatten();
-        let found = likely.into_iter().find(|reader| reader.exchange == exchange);
-        found.or_else(|| self.others.get(self.position(exchange)?))
-    }
-
-    fn position(&self, exchange: K) -> Option<usize> {
-        self.others.binary_search_by_key(&exchange, |reader| reader.exchange).ok()
+        match self {
+            Self::None => None,
+            Self::One(reader) => Some(reader).filter(|reader| reader.exchange == exchange),
+            Self::Many(all) => match all.back() {
+                Some(last) if last.exchange == exchange => Some(last),
+                _ => all.get(all.binary_search_by_key(&exchange, |reader| reader.exchange).ok()?),
+            },
+        }
     }
 
     fn remove(&mut self, exchange: K) {
-        if self.first.take_if(|reader| reader.exchange == exchange).is_none()
-            && let Some(at) = self.position(exchange)
-        {
-            self.others.remove(at);
-        }
-        match self.others.len() + usize::from(self.first.is_some()) {
-            0 => self.others = VecDeque::new(),
-            left if self.others.capacity() > MAX_SPARE * left => self.others.shrink_to(2 * left),
-            _ => {}
+        match self {
+            Self::One(reader) if reader.exchange == exchange => *self = Self::None,
+            Self::None | Self::One(_) => {}
+            Self::Many(all) => {
+                if let Ok(at) = all.binary_search_by_key(&exchange, |reader| reader.exchange) {
+                    all.remove(at);
+                }
+                if all.is_empty() {
+                    *self = Self::None;
+                } else if all.capacity() > MAX_SPARE * all.len() {
+                    all.shrink_to(2 * all.len());
+                }
+            }
         }
     }
 }
 
 impl HttpSession {
     pub(super) const fn new(session: Session, held: ClientUsage, protection: Protection) -> Self {
-        Self { session, readers: Readers::new(), application: None, stored: None, held, protection }
+        Self { session, readers: Readers::None, application: None, stored: None, held, protection }
     }
 
     /// Refuses a request that resumes a stream without the scopes that the stream needs.
@@ -233,23 +237,28 @@ mod tests {
 
     use super::*;
 
+    fn capacity(readers: &Readers<u64>) -> usize {
+        if let Readers::Many(all) = readers { all.capacity() } else { 0 }
+    }
+
     #[test]
     fn calls_beside_a_stream_keep_their_place() {
         let reader = |exchange| Reader { exchange, slot: Arc::new(ResponseSlot::new()), at_once: false };
-        let mut readers = Readers::new();
+        let mut readers = Readers::None;
         readers.push(reader(0));
+        assert_eq!(capacity(&readers), 0, "one takes no allocation");
         for call in 1..10 {
             readers.push(reader(call));
             readers.remove(call);
-            assert!(readers.others.capacity() > 0, "it keeps a place for the next call");
+            assert!(capacity(&readers) > 0, "it keeps a place for the next call");
         }
         readers.remove(0);
-        assert_eq!(readers.others.capacity(), 0, "it is idle");
+        assert_eq!(capacity(&readers), 0, "it is idle");
     }
 
     #[test]
     fn readers_are_found_by_their_exchanges() {
-        let (mut readers, mut expected) = (Readers::new(), BTreeSet::new());
+        let (mut readers, mut expected) = (Readers::None, BTreeSet::new());
         let mut random = 1_u64;
         for n in 0..5000_u64 {
             random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
@@ -269,8 +278,7 @@ mod tests {
                 let found = readers.get(other).map(|reader| reader.exchange);
                 assert_eq!(found, expected.contains(&other).then_some(other));
             }
-            assert!(readers.others.capacity() <= MAX_SPARE * expected.len().max(1), "{}", readers.others.capacity());
-            assert!(!expected.is_empty() || readers.others.capacity() == 0, "an idle session");
+            assert!(capacity(&readers) <= MAX_SPARE * expected.len(), "{} for {}", capacity(&readers), expected.len());
         }
     }
 }
