@@ -100,7 +100,7 @@ impl<E, C> SharedConnection<E, C> {
     }
 
     /// Returns whether the event loop [has work](JobState::has_work) with jobs. The event loop calls this under the lock
-    /// of the state before it parks. A thread that gives it work looks under that lock afterwards whether it is parked.
+    /// of the state before it parks. A thread that gives it work checks under that lock afterwards if it is parked.
     pub(crate) fn has_job_work(&self) -> bool {
         self.has_job_work.load(Ordering::Acquire)
     }
