@@ -99,7 +99,7 @@ impl<E, C> SharedConnection<E, C> {
         JobsGuard::new(&self.jobs, &self.has_job_work)
     }
 
-    /// Returns whether the event loop [has work](JobState::has_work) with jobs. The event loop calls this under the lock
+    /// Returns whether the event loop [has work](JobState::has_work) with jobs. It calls this under the lock
     /// of the state before it parks. A thread that gives it work checks under that lock afterwards if it is parked.
     pub(crate) fn has_job_work(&self) -> bool {
         self.has_job_work.load(Ordering::Acquire)
