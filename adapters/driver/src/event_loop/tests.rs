@@ -69,13 +69,20 @@ impl Timer for NoRuntime {
     }
 }
 
-/// An application that keeps the methods of messages, and the outcomes of its requests.
+/// An application that keeps the methods of messages, and the outcomes of its requests. It answers a notification
+/// `vendor/ask` with `vendor/answer`.
 #[derive(Default)]
 struct Methods(Mutex<Vec<String>>);
 
 impl Application<ServerRole> for Methods {
-    fn handle(&self, _: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
+    fn handle(&self, connection: &Arc<dyn ConnectionHandle<ServerRole>>, event: Event<'_>) -> Option<Job> {
         let method = match event {
+            Event::Notification { method, .. } if method.as_str() == "vendor/ask" => {
+                connection.with_mut(&mut |connection, _| {
+                    connection.notify_raw("vendor/answer", None).expect("it is ready");
+                });
+                return None;
+            }
             Event::Request { method, .. } | Event::Notification { method, .. } => method.to_string(),
             Event::Response { outcome, .. } => format!("{outcome:?}"),
             _ => return None,
@@ -203,11 +210,17 @@ fn a_message_takes_few_locks_and_reads() {
         // Locks: to resume, to handle the message, to write, and to park. Reads: the message, and nothing.
         server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
         assert_eq!(counts(&server), [4, 2]);
-        // Locks: to send, to resume, to write, and to park. Reads: before the output is written, and after that.
+        // Locks: to send, to resume, to write, and to park. Reads: after the output is written.
         server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("it is ready"));
         server.settle();
-        assert_eq!(counts(&server), [4, 2]);
+        assert_eq!(counts(&server), [4, 1]);
         assert!(server.read().contains("vendor/y"));
+        counts(&server);
+        // Locks: to resume, to handle the message, to send, to write, and to park. The output does not wake the event
+        // loop, which runs.
+        server.send(&json!({"jsonrpc": "2.0", "method": "vendor/ask"}));
+        assert_eq!(counts(&server), [5, 2]);
+        assert!(server.read().contains("vendor/answer"));
         counts(&server);
     }
 }
@@ -262,6 +275,23 @@ fn deadlines_that_have_passed_are_processed() {
     server.settle();
     assert_eq!(server.methods().len(), 1);
     assert!(server.methods()[0].contains("TimedOut"), "{:?}", server.methods());
+    assert_eq!(server.read(), "", "the request has not been written");
+}
+
+/// The output pipe is full, so nothing can be written when the event loop is resumed with output.
+#[test]
+fn input_is_read_while_output_waits() {
+    let message = json!({"jsonrpc": "2.0", "method": "vendor/y"});
+    let mut server = ServerTask::ready(message.to_string().len() + 1, |_| {});
+    let notify = |server: &ServerTask| {
+        server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("it is ready"));
+    };
+    notify(&server);
+    server.settle();
+    notify(&server);
+    server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
+    assert_eq!(server.methods(), ["vendor/x"]);
+    assert_eq!(server.read(), format!("{message}\n").repeat(2));
 }
 
 /// A transport without input and output.

@@ -2,7 +2,7 @@
 
 use std::{
     future::Future,
-    io,
+    io, mem,
     pin::Pin,
     task::{Context, Poll},
     time::Duration,
@@ -12,7 +12,7 @@ use mcp_proto::rpc::Timestamp;
 
 use crate::{
     event_loop::{
-        binding::PipeBinding,
+        binding::{Binding, PipeBinding},
         run_loop::{BATCH, Dispatcher, EventLoop, TransportIo},
         shared::{SharedConnection, State},
     },
@@ -51,6 +51,9 @@ struct Pipe {
     is_paused: bool,
     /// Whether the connection wanted input when the event loop was resumed, or its output was taken last.
     wants_input: bool,
+    /// The current iteration writes before it reads: the event loop was resumed with output, so it was probably not
+    /// woken by input.
+    writes_first: bool,
     /// Jobs of messages that were read together, to be queued under one lock.
     jobs: Vec<(Job, usize)>,
     out: WriteBuffer,
@@ -89,6 +92,7 @@ impl<E: Send + 'static, R: Runtime> ConnectionTask<E, R> {
             filled: None,
             is_paused: false,
             wants_input: true,
+            writes_first: false,
             jobs: Vec::new(),
             out: WriteBuffer::default(),
             flushed: true,
@@ -186,12 +190,20 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         // After a write error, reading does not pause.
         if self.failed.is_none() {
             self.wants_input = binding.wants_input(now);
+            let can_write_first = self.reads && self.filled.is_none() && self.out.is_empty() && binding.has_output();
+            // A response that has arrived in time is read before its deadline is processed, and a request whose deadline
+            // has passed is not written.
+            self.writes_first = can_write_first && binding.due().is_none_or(|due| due > now);
         }
     }
 
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         self.report_write_error(shared);
+        if self.writes_first {
+            // The next iteration reads, unless the task waits for input before that.
+            return true;
+        }
         if !self.reads {
             return false;
         }
@@ -271,9 +283,11 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     fn write(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         shared.waiters.fire_timers(now);
+        let writes_first = mem::take(&mut self.writes_first);
         let (has_events, capacity) = {
             let mut state = shared.lock();
-            let has_events = shared.handle_timeout(&mut state, now);
+            // Then nothing is due.
+            let has_events = !writes_first && shared.handle_timeout(&mut state, now);
             if self.failed.is_none() {
                 self.out.fill(&mut state.binding);
                 self.wants_input = state.binding.wants_input(now);
