@@ -165,7 +165,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 }
                 // Most iterations handle all there is, so another one would only find that out.
                 let is_idle = !progressed || transport_io.awaits_input(cx);
-                if is_idle && self.park(transport_io, until, cx) {
+                if is_idle && self.park(transport_io, until, now, cx) {
                     return Poll::Pending;
                 }
                 now = self.dispatcher.shared.now();
@@ -221,8 +221,15 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         read || timed_out || began || wrote
     }
 
-    /// Parks the event loop until the next deadline and returns `true`, unless there is work to do.
-    fn park<M: TransportIo<E, C>>(&mut self, transport_io: &M, until: Option<Timestamp>, cx: &mut Context<'_>) -> bool {
+    /// Parks the event loop until the next deadline and returns `true`, unless there is work to do. `now` is the time of
+    /// the last iteration. The timer notices a deadline that has passed since.
+    fn park<M: TransportIo<E, C>>(
+        &mut self,
+        transport_io: &M,
+        until: Option<Timestamp>,
+        now: Timestamp,
+        cx: &mut Context<'_>,
+    ) -> bool {
         let shared = &self.dispatcher.shared;
         let (due, before) = {
             let mut state = shared.lock();
@@ -234,9 +241,8 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             // The thread that dispatches last wakes the event loop if events are left afterwards.
             let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
             let is_paused = transport_io.is_paused();
-            let reads_again = is_paused && state.binding.wants_input(shared.now());
-            let is_due = due != FAR_FUTURE && due <= shared.now();
-            if has_output || has_events || reads_again || is_due {
+            let reads_again = is_paused && state.binding.wants_input(now);
+            if has_output || has_events || reads_again || due <= now {
                 return false;
             }
             if !self.done.is_empty() {

@@ -48,11 +48,13 @@ impl Pipe {
     fn change<T>(&self, change: impl FnOnce(&mut Content) -> Poll<T>) -> Poll<T> {
         let mut content = lock(&self.content);
         let changed = change(&mut content);
-        let woken = if changed.is_ready() { [content.reader.take(), content.writer.take()] } else { [None, None] };
+        let (reader, writer) =
+            if changed.is_ready() { (content.reader.take(), content.writer.take()) } else { (None, None) };
         let stale = content.stale.take();
         drop(content);
         drop(stale);
-        woken.into_iter().flatten().for_each(Waker::wake);
+        reader.into_iter().for_each(Waker::wake);
+        writer.into_iter().for_each(Waker::wake);
         changed
     }
 
@@ -139,5 +141,42 @@ impl fmt::Debug for PipeWriter {
 impl fmt::Debug for PipeReader {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_struct("PipeReader").field("bytes", &lock(&self.0.content).bytes.len()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::Wake,
+    };
+
+    use super::*;
+
+    #[derive(Default)]
+    struct Wakes(AtomicUsize);
+
+    impl Wake for Wakes {
+        fn wake(self: Arc<Self>) {
+            self.0.fetch_add(1, Ordering::Relaxed);
+        }
+    }
+
+    #[test]
+    fn an_end_wakes_the_task_that_polled_it_last() {
+        let [first, second] = [Arc::<Wakes>::default(), Arc::<Wakes>::default()];
+        let wakers = [&first, &second].map(|wakes| Waker::from(wakes.clone()));
+        let [mut here, mut there] = wakers.each_ref().map(Context::from_waker);
+        let counts = || [&first, &second].map(|wakes| wakes.0.swap(0, Ordering::Relaxed));
+        let (mut reader, mut writer) = pipe(1);
+        let mut byte = [0];
+        assert!(reader.poll_read(&mut here, &mut byte).is_pending());
+        assert!(reader.poll_read(&mut there, &mut byte).is_pending());
+        assert!(writer.poll_write(&mut here, b"x").is_ready());
+        assert_eq!(counts(), [0, 1]);
+        assert!(writer.poll_write(&mut there, b"y").is_pending());
+        assert!(writer.poll_write(&mut here, b"y").is_pending());
+        assert!(reader.poll_read(&mut there, &mut byte).is_ready());
+        assert_eq!(counts(), [1, 0]);
     }
 }

@@ -169,7 +169,7 @@ impl ClientTasks {
             state.ready.push_back(runnable);
             state.await_requester()
         };
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        wake_all(wakers);
     }
 
     fn address(&self) -> usize {
@@ -183,7 +183,7 @@ impl ClientTasks {
             let result = change(&mut state);
             (result, state.wake_runner())
         };
-        wakers.into_iter().flatten().for_each(Waker::wake);
+        wake_all(wakers);
         result
     }
 
@@ -191,8 +191,13 @@ impl ClientTasks {
     fn begin(&self, mut state: MutexGuard<'_, State>) -> Run<'_> {
         (state.is_running, state.woken) = (true, None);
         state.runs += 1;
-        Run(self)
+        Run { tasks: self, next: state.ready.pop_front(), is_over: false }
     }
+}
+
+fn wake_all([runner, background]: [Option<Waker>; 2]) {
+    runner.into_iter().for_each(Waker::wake);
+    background.into_iter().for_each(Waker::wake);
 }
 
 impl CallerTasks for ClientTasks {
@@ -249,28 +254,49 @@ impl CallerTasks for ClientTasks {
 }
 
 /// The run of ready tasks. Dropping it lets other threads run tasks, and wakes a runner if some are ready.
-struct Run<'a>(&'a ClientTasks);
+struct Run<'a> {
+    tasks: &'a ClientTasks,
+    /// The task that runs next.
+    next: Option<Runnable>,
+    /// No tasks were left, so other threads may run those that become ready.
+    is_over: bool,
+}
 
 impl Run<'_> {
-    fn run_ready(self) {
+    fn run_ready(mut self) {
         struct CurrentGuard(Option<ClientTasks>);
         impl Drop for CurrentGuard {
             fn drop(&mut self) {
                 CURRENT.set(self.0.take());
             }
         }
-        let _guard = CurrentGuard(CURRENT.replace(Some(self.0.clone())));
+        let _guard = CurrentGuard(CURRENT.replace(Some(self.tasks.clone())));
         for _ in 0..BATCH {
-            let Some(runnable) = lock(&self.0.0).ready.pop_front() else { break };
+            let Some(runnable) = self.next.take() else { break };
             // A panic ends the task, not the thread.
             let _ = catch_unwind(AssertUnwindSafe(|| runnable.run()));
+            let mut state = lock(&self.tasks.0);
+            self.next = state.ready.pop_front();
+            if self.next.is_none() {
+                state.is_running = false;
+                self.is_over = true;
+            }
         }
     }
 }
 
 impl Drop for Run<'_> {
     fn drop(&mut self) {
-        self.0.update(|state| state.is_running = false);
+        if self.is_over {
+            return;
+        }
+        let next = self.next.take();
+        self.tasks.update(|state| {
+            if let Some(next) = next {
+                state.ready.push_front(next);
+            }
+            state.is_running = false;
+        });
     }
 }
 
