@@ -299,6 +299,29 @@ struct Nothing;
 
 impl<E, C> TransportIo<E, C> for Nothing {}
 
+/// A transport that waits for input after each iteration.
+struct Waiting;
+
+impl<E, C> TransportIo<E, C> for Waiting {
+    fn awaits_input(&mut self, _: &mut Context<'_>) -> bool {
+        true
+    }
+}
+
+/// The last job ends in the iteration that starts it, and its slot is freed when the event loop parks.
+#[test]
+fn a_job_that_ends_at_once_ends_the_wait_for_jobs() {
+    let config = Service::builder("x", "1").build().expect("a service").config();
+    let connection = |now| PipeBinding::new(Server::new(config, now), None);
+    let shared = SharedConnection::new(connection, &DriverOptions::default());
+    let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    let job = Job::future(Schedule::Concurrent, async {});
+    shared.lock_jobs().queue.push(job, 0).map_err(drop).expect("there is room");
+    let mut waiting = Waiting;
+    let ended = event_loop.end_jobs(&mut waiting);
+    assert!(pin!(ended).poll(&mut Context::from_waker(Waker::noop())).is_ready());
+}
+
 /// The last job ends on another thread after the event loop has counted the jobs, and before it parks.
 #[test]
 fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
