@@ -253,13 +253,24 @@ impl Origin {
 
     /// Returns whether this is the origin of a URI.
     fn is_of(&self, uri: &Uri) -> bool {
-        let (is_secure, host, port) = origin_parts(uri);
-        self.is_secure == is_secure && self.port == port && self.host.eq_ignore_ascii_case(host)
+        if self.is_secure != is_secure(uri) {
+            return false;
+        }
+        // Most URIs begin with the host in lower case, and are not parsed.
+        let port = match uri.authority().and_then(|authority| authority.as_str().strip_prefix(&*self.host)) {
+            Some("") => Some(default_port(self.is_secure)),
+            rest => rest.and_then(|rest| decimal(rest.strip_prefix(':')?)),
+        };
+        if port == Some(self.port) {
+            return true;
+        }
+        let (_, host, port) = origin_parts(uri);
+        self.port == port && self.host.eq_ignore_ascii_case(host)
     }
 
     /// Returns the value of `Host`.
     pub(super) fn name(&self) -> String {
-        if self.port == if self.is_secure { 443 } else { 80 } {
+        if self.port == default_port(self.is_secure) {
             self.host.clone()
         } else {
             format!("{}:{}", self.host, self.port)
@@ -267,10 +278,23 @@ impl Origin {
     }
 }
 
+fn is_secure(uri: &Uri) -> bool {
+    uri.scheme() == Some(&Scheme::HTTPS)
+}
+
+const fn default_port(is_secure: bool) -> u16 {
+    if is_secure { 443 } else { 80 }
+}
+
+/// Returns the value of some decimal digits.
+fn decimal(digits: &str) -> Option<u16> {
+    if digits.starts_with('+') { None } else { digits.parse().ok() }
+}
+
 /// Returns whether the scheme is `https`, the host and the port.
 fn origin_parts(uri: &Uri) -> (bool, &str, u16) {
-    let is_secure = uri.scheme() == Some(&Scheme::HTTPS);
-    (is_secure, uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(if is_secure { 443 } else { 80 }))
+    let is_secure = is_secure(uri);
+    (is_secure, uri.host().unwrap_or_default(), uri.port_u16().unwrap_or(default_port(is_secure)))
 }
 
 #[cfg(test)]
@@ -281,12 +305,25 @@ mod tests {
     fn origin_ignores_case_and_default_port() {
         let uri = Uri::from_static;
         let origin = Origin::of(&uri("http://Host/a"));
-        for same in ["http://host/b", "http://HOST:80"] {
+        for same in ["http://host/b", "http://HOST:80", "http://host:80/", "http://user@host/", "http://user@host:80/"]
+        {
             assert!(origin.is_of(&uri(same)) && Origin::of(&uri(same)) == origin, "{same}");
         }
-        for other in ["https://host/", "https://host:80/", "http://host:81/", "http://hosts/", "/"] {
+        for other in [
+            "https://host/",
+            "https://host:80/",
+            "http://host:81/",
+            "http://host:8/",
+            "http://hosts/",
+            "http://hosts:80/",
+            "http://host:80@other/",
+            "http://host@other:80/",
+            "/",
+        ] {
             assert!(!origin.is_of(&uri(other)) && Origin::of(&uri(other)) != origin, "{other}");
         }
+        let origin = Origin::of(&uri("http://[::1]:8080/a"));
+        assert!(origin.is_of(&uri("http://[::1]:8080/")) && !origin.is_of(&uri("http://[::1]/")));
     }
 
     #[test]
