@@ -228,7 +228,8 @@ impl Origin {
 }
 
 fn is_loopback(host: &str) -> bool {
-    host == "localhost" || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
+    // The usual names are not parsed.
+    matches!(host, "localhost" | "127.0.0.1") || host.parse::<IpAddr>().is_ok_and(|address| address.is_loopback())
 }
 
 #[cfg(test)]

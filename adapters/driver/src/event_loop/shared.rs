@@ -213,7 +213,8 @@ impl<E: 'static, C: Binding<E>> SharedConnection<E, C> {
         let capacity = self.waiters.capacity(state.binding.view());
         drop(state);
         self.waiters.notify(capacity);
-        woken.into_iter().chain(parked).for_each(Waker::wake);
+        woken.into_iter().for_each(Waker::wake);
+        parked.into_iter().for_each(Waker::wake);
     }
 }
 
