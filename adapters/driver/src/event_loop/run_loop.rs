@@ -165,7 +165,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
                 }
                 // Most iterations handle all there is, so another one would only find that out.
                 let is_idle = !progressed || transport_io.awaits_input(cx);
-                if is_idle && self.park(transport_io, until, now, cx) {
+                if is_idle && self.park(transport_io, (until, now), cx) {
                     return Poll::Pending;
                 }
                 now = self.dispatcher.shared.now();
@@ -221,26 +221,23 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         read || timed_out || began || wrote
     }
 
-    /// Parks the event loop until the next deadline and returns `true`, unless there is work to do. `now` is the time of
-    /// the last iteration. The timer notices a deadline that has passed since.
-    fn park<M: TransportIo<E, C>>(
-        &mut self,
-        transport_io: &M,
-        until: Option<Timestamp>,
-        now: Timestamp,
-        cx: &mut Context<'_>,
-    ) -> bool {
+    /// Parks the event loop until the next deadline and returns `true`, unless there is work to do. The times are the
+    /// end of the run, and the beginning of the iteration: the timer notices a deadline that has passed since.
+    fn park<M>(&mut self, io: &M, (end, now): (Option<Timestamp>, Timestamp), cx: &mut Context<'_>) -> bool
+    where
+        M: TransportIo<E, C>,
+    {
         let shared = &self.dispatcher.shared;
         let (due, before) = {
             let mut state = shared.lock();
             state.collect();
-            let deadlines = [until, transport_io.due()].into_iter().flatten();
+            let deadlines = [end, io.due()].into_iter().flatten();
             let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
-            let can_write = transport_io.can_write();
+            let can_write = io.can_write();
             let has_output = can_write && state.binding.has_output();
             // The thread that dispatches last wakes the event loop if events are left afterwards.
             let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
-            let is_paused = transport_io.is_paused();
+            let is_paused = io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(now);
             if has_output || has_events || reads_again || due <= now {
                 return false;

@@ -191,7 +191,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         if self.failed.is_none() {
             self.wants_input = binding.wants_input(now);
             let can_write_first = self.reads && self.filled.is_none() && self.out.is_empty() && binding.has_output();
-            // A response that has arrived in time is read before its deadline is processed, and a request whose deadline
+            // A response that has arrived in time is read before its deadline is processed. A request whose deadline
             // has passed is not written.
             self.writes_first = can_write_first && binding.due().is_none_or(|due| due > now);
         }
@@ -200,12 +200,9 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
     fn read(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
         self.report_write_error(shared);
-        if self.writes_first {
-            // The next iteration reads, unless the task waits for input before that.
-            return true;
-        }
-        if !self.reads {
-            return false;
+        if !self.reads || self.writes_first {
+            // After output that is written first, the task waits for input, or else the next iteration reads.
+            return self.writes_first;
         }
         // Messages that the peer sent before it stopped reading are processed in any case.
         let failed = self.failed.is_some();
