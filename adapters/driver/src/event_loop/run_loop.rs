@@ -231,14 +231,14 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         let (due, before) = {
             let mut state = shared.lock();
             state.collect();
-            let deadlines = [end, io.due()].into_iter().flatten();
-            let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
             let can_write = io.can_write();
             let has_output = can_write && state.binding.has_output();
             // The thread that dispatches last wakes the event loop if events are left afterwards.
             let has_events = !state.events.is_empty() && !shared.dispatching.notifies_end();
             let is_paused = io.is_paused();
             let reads_again = is_paused && state.binding.wants_input(now);
+            let deadlines = [end, io.due()].into_iter().flatten();
+            let due = deadlines.fold(shared.due(&state.binding), Timestamp::min);
             if has_output || has_events || reads_again || due <= now {
                 return false;
             }

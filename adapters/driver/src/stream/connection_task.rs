@@ -190,7 +190,8 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         // After a write error, reading does not pause.
         if self.failed.is_none() {
             self.wants_input = binding.wants_input(now);
-            let can_write_first = self.reads && self.filled.is_none() && self.out.is_empty() && binding.has_output();
+            let can_write = self.out.is_empty() && self.flushed;
+            let can_write_first = self.reads && self.filled.is_none() && can_write && binding.has_output();
             // A response that has arrived in time is read before its deadline is processed. A request whose deadline
             // has passed is not written.
             self.writes_first = can_write_first && binding.due().is_none_or(|due| due > now);
@@ -279,12 +280,18 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
 
     fn write(&mut self, dispatcher: &Dispatcher<E, PipeBinding<E>>, now: Timestamp, cx: &mut Context<'_>) -> bool {
         let shared = &dispatcher.shared;
-        shared.waiters.fire_timers(now);
         let writes_first = mem::take(&mut self.writes_first);
+        if !writes_first {
+            shared.waiters.fire_timers(now);
+        }
         let (has_events, capacity) = {
             let mut state = shared.lock();
-            // Then nothing is due.
-            let has_events = !writes_first && shared.handle_timeout(&mut state, now);
+            let has_events = if writes_first {
+                state.collect();
+                !state.events.is_empty()
+            } else {
+                shared.handle_timeout(&mut state, now)
+            };
             if self.failed.is_none() {
                 self.out.fill(&mut state.binding);
                 self.wants_input = state.binding.wants_input(now);

@@ -256,7 +256,7 @@ impl Origin {
         if self.is_secure != is_secure(uri) {
             return false;
         }
-        // Most URIs begin with the host in lower case, and are not parsed.
+        // Most authorities begin with the host in lower case, and are not parsed.
         let port = match uri.authority().and_then(|authority| authority.as_str().strip_prefix(&*self.host)) {
             Some("") => Some(default_port(self.is_secure)),
             rest => rest.and_then(|rest| decimal(rest.strip_prefix(':')?)),
