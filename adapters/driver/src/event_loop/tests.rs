@@ -308,13 +308,19 @@ impl<E, C> TransportIo<E, C> for Waiting {
     }
 }
 
-/// The last job ends in the iteration that starts it, and its slot is freed when the event loop parks.
-#[test]
-fn a_job_that_ends_at_once_ends_the_wait_for_jobs() {
+/// Returns a connection without a handshake, and its event loop.
+fn idle_event_loop() -> (Arc<SharedConnection<ServerRole>>, EventLoop<ServerRole, PipeBinding<ServerRole>, NoRuntime>) {
     let config = Service::builder("x", "1").build().expect("a service").config();
     let connection = |now| PipeBinding::new(Server::new(config, now), None);
     let shared = SharedConnection::new(connection, &DriverOptions::default());
-    let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    let event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    (shared, event_loop)
+}
+
+/// The last job ends in the iteration that starts it, and its slot is freed when the event loop parks.
+#[test]
+fn a_job_that_ends_at_once_ends_the_wait_for_jobs() {
+    let (shared, mut event_loop) = idle_event_loop();
     let job = Job::future(Schedule::Concurrent, async {});
     shared.lock_jobs().queue.push(job, 0).map_err(drop).expect("there is room");
     let mut waiting = Waiting;
@@ -325,10 +331,7 @@ fn a_job_that_ends_at_once_ends_the_wait_for_jobs() {
 /// The last job ends on another thread after the event loop has counted the jobs, and before it parks.
 #[test]
 fn a_job_that_ends_before_the_event_loop_parks_is_noticed() {
-    let config = Service::builder("x", "1").build().expect("a service").config();
-    let connection = |now| PipeBinding::new(Server::new(config, now), None);
-    let shared = SharedConnection::new(connection, &DriverOptions::default());
-    let mut event_loop = EventLoop::new(shared.clone(), shared.clone(), Arc::<Methods>::default(), NoRuntime);
+    let (shared, mut event_loop) = idle_event_loop();
     let mut running = {
         let mut jobs = shared.lock_jobs();
         jobs.draining = true;
