@@ -3,17 +3,22 @@
 use std::{
     io,
     pin::Pin,
-    sync::atomic::{AtomicBool, Ordering},
     task::{Context, Poll, ready},
-    time::Duration,
+    time::{Duration, Instant},
 };
 
-use hyper::rt::{Read, ReadBuf, ReadBufCursor, Sleep, Timer, Write};
+use hyper::rt::{Read, ReadBuf, ReadBufCursor, Write};
 
-use crate::http::shutdown::Shutdown;
+use crate::{
+    http::{
+        connection_state::{Activity, ConnectionState},
+        shutdown::Shutdown,
+    },
+    runtime::Timer,
+};
 
 /// How long remaining input is read and discarded.
-const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
+pub(super) const DRAIN_TIMEOUT: Duration = Duration::from_secs(2);
 
 /// How many bytes are discarded after a head was refused, or when a client disconnects.
 const MAX_DRAINED: usize = 256 << 10;
@@ -31,31 +36,29 @@ const SMALL: usize = 2 << 10;
 /// system would answer the rest of the body with a reset, and the client would lose the response. So only the write
 /// direction is closed first. Input is discarded until the client closes its direction, for a bounded time and number
 /// of bytes. A server that stops does not wait for that: most of its clients are idle.
-pub(super) struct LingeringClose<'a, T, M> {
-    stream: T,
-    timer: M,
+pub(super) struct LingeringClose<'a, S, T> {
+    stream: S,
+    state: &'a ConnectionState<T>,
     shutdown: &'a Shutdown,
-    /// Whether the body of the last request was not read to its end.
-    unread: &'a AtomicBool,
     /// The end of the time in which input is discarded, once the write direction is closed.
-    deadline: Option<Pin<Box<dyn Sleep>>>,
+    deadline: Option<Instant>,
     /// How many bytes may still be discarded.
     budget: usize,
 }
 
-impl<'a, T, M> LingeringClose<'a, T, M> {
-    pub(super) const fn new(stream: T, timer: M, shutdown: &'a Shutdown, unread: &'a AtomicBool) -> Self {
-        Self { stream, timer, shutdown, unread, deadline: None, budget: MAX_DRAINED }
+impl<'a, S, T> LingeringClose<'a, S, T> {
+    pub(super) const fn new(stream: S, state: &'a ConnectionState<T>, shutdown: &'a Shutdown) -> Self {
+        Self { stream, state, shutdown, deadline: None, budget: MAX_DRAINED }
     }
 }
 
-impl<T: Read + Unpin, M: Unpin> Read for LingeringClose<'_, T, M> {
+impl<S: Read + Unpin, T> Read for LingeringClose<'_, S, T> {
     fn poll_read(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: ReadBufCursor<'_>) -> Poll<io::Result<()>> {
         Pin::new(&mut self.stream).poll_read(cx, buf)
     }
 }
 
-impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, M> {
+impl<S: Read + Write + Unpin, T: Timer> Write for LingeringClose<'_, S, T> {
     fn poll_write(mut self: Pin<&mut Self>, cx: &mut Context<'_>, buf: &[u8]) -> Poll<io::Result<usize>> {
         Pin::new(&mut self.stream).poll_write(cx, buf)
     }
@@ -85,22 +88,24 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        let Self { stream, timer, shutdown, unread, deadline, budget } = &mut *self;
-        let deadline = match deadline {
+        let Self { stream, state, shutdown, deadline, budget } = &mut *self;
+        let deadline = match *deadline {
             Some(deadline) => deadline,
             None => {
+                // The timer of the connection is needed here.
+                state.set(Activity::Closing);
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
                 if shutdown.is_stopped() {
                     return Poll::Ready(Ok(()));
                 }
-                if unread.load(Ordering::Relaxed) {
+                if state.is_unread() {
                     *budget = MAX_DRAINED_BODY;
                 }
-                deadline.insert(timer.sleep(DRAIN_TIMEOUT))
+                *deadline.insert(Instant::now() + DRAIN_TIMEOUT)
             }
         };
         let mut bytes = [0; 4096];
-        while deadline.as_mut().poll(cx).is_pending() && *budget > 0 {
+        while state.poll_until(deadline, cx).is_pending() && *budget > 0 {
             let mut buf = ReadBuf::new(&mut bytes);
             match ready!(Pin::new(&mut *stream).poll_read(cx, buf.unfilled())) {
                 Ok(()) if !buf.filled().is_empty() => *budget = budget.saturating_sub(buf.filled().len()),
@@ -113,7 +118,10 @@ impl<T: Read + Write + Unpin, M: Timer + Unpin> Write for LingeringClose<'_, T, 
 
 #[cfg(test)]
 mod tests {
-    use std::{future::Future, sync::atomic::AtomicUsize, task::Waker, time::Instant};
+    use std::{
+        sync::atomic::{AtomicUsize, Ordering},
+        task::Waker,
+    };
 
     use super::*;
 
@@ -149,46 +157,18 @@ mod tests {
     /// A timer that never fires.
     struct Never;
 
-    impl Future for Never {
-        type Output = ();
-
-        fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
-            Poll::Pending
-        }
-    }
-
-    impl Sleep for Never {}
-
     impl Timer for Never {
-        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
-            Box::pin(Self)
-        }
-
-        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
-            Box::pin(Self)
+        fn poll_until(&mut self, _at: Instant, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Pending
         }
     }
 
     /// A timer that has fired.
     struct Past;
 
-    impl Future for Past {
-        type Output = ();
-
-        fn poll(self: Pin<&mut Self>, _cx: &mut Context<'_>) -> Poll<()> {
-            Poll::Ready(())
-        }
-    }
-
-    impl Sleep for Past {}
-
     impl Timer for Past {
-        fn sleep(&self, _: Duration) -> Pin<Box<dyn Sleep>> {
-            Box::pin(Self)
-        }
-
-        fn sleep_until(&self, _: Instant) -> Pin<Box<dyn Sleep>> {
-            Box::pin(Self)
+        fn poll_until(&mut self, _at: Instant, _cx: &mut Context<'_>) -> Poll<()> {
+            Poll::Ready(())
         }
     }
 
@@ -258,9 +238,10 @@ mod tests {
             (true, MAX_DRAINED, None, false, MAX_DRAINED),
             (true, much, None, true, MAX_DRAINED_BODY),
         ] {
-            let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(unread));
+            let (shutdown, state) = (Shutdown::default(), ConnectionState::new(Never));
+            state.set_unread(unread);
             let stream = Sending { bytes, end, ..Sending::default() };
-            let mut linger = LingeringClose::new(stream, Never, &shutdown, &unread);
+            let mut linger = LingeringClose::new(stream, &state, &shutdown);
             for _ in 0..2 {
                 let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
                 assert_eq!((shut.is_ready(), linger.stream.read), (is_over, read), "{unread:?} {bytes} {end:?}");
@@ -270,8 +251,8 @@ mod tests {
             }
             assert_eq!(linger.stream.shut, 1, "the write direction is closed once");
         }
-        let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
-        let mut linger = LingeringClose::new(Sending { bytes: much, ..Sending::default() }, Past, &shutdown, &unread);
+        let (shutdown, state) = (Shutdown::default(), ConnectionState::new(Past));
+        let mut linger = LingeringClose::new(Sending { bytes: much, ..Sending::default() }, &state, &shutdown);
         assert!(Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop())).is_ready());
         assert_eq!((linger.stream.shut, linger.stream.read), (1, 0), "the time is over");
     }
@@ -279,9 +260,9 @@ mod tests {
     #[test]
     fn small_output_is_written_in_one_piece() {
         let cx = &mut Context::from_waker(Waker::noop());
-        let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
+        let (shutdown, state) = (Shutdown::default(), ConnectionState::new(Never));
         for (head, body, writes) in [(10, 0, 1), (10, SMALL - 10, 1), (10, SMALL - 9, 2), (SMALL + 1, 0, 2)] {
-            let mut linger = LingeringClose::new(Sending::default(), Never, &shutdown, &unread);
+            let mut linger = LingeringClose::new(Sending::default(), &state, &shutdown);
             let (head, body) = (vec![b'h'; head], vec![b'b'; body]);
             let slices = [io::IoSlice::new(&head), io::IoSlice::new(&body)];
             let written = Pin::new(&mut linger).poll_write_vectored(cx, &slices);
@@ -297,11 +278,11 @@ mod tests {
     #[test]
     fn stopped_server_does_not_linger() {
         for stops in [false, true] {
-            let (shutdown, unread) = (Shutdown::default(), AtomicBool::new(false));
+            let (shutdown, state) = (Shutdown::default(), ConnectionState::new(Never));
             if stops {
                 shutdown.stop();
             }
-            let mut linger = LingeringClose::new(Quiet::default(), Never, &shutdown, &unread);
+            let mut linger = LingeringClose::new(Quiet::default(), &state, &shutdown);
             let shut = Pin::new(&mut linger).poll_shutdown(&mut Context::from_waker(Waker::noop()));
             assert_eq!((shut.is_ready(), linger.stream.is_shut), (stops, true));
             assert_eq!(linger.stream.reads.load(Ordering::Relaxed), usize::from(!stops));

@@ -63,6 +63,8 @@ mod body;
 mod client;
 mod client_shares;
 mod connect;
+#[cfg(feature = "hyper")]
+mod connection_state;
 mod detached_auth;
 #[cfg(feature = "endpoint")]
 mod endpoint;
@@ -83,6 +85,8 @@ mod response_slot;
 mod response_stream;
 #[cfg(feature = "hyper")]
 mod serve;
+#[cfg(all(test, feature = "hyper"))]
+mod serve_tests;
 mod server;
 #[cfg(test)]
 mod server_tests;

@@ -3,29 +3,33 @@
 use std::{
     convert::Infallible,
     future::{Future, poll_fn},
+    io,
     net::IpAddr,
     pin::{Pin, pin},
-    sync::{
-        Arc, Mutex,
-        atomic::{AtomicBool, Ordering},
-    },
+    sync::Arc,
     task::{Context, Poll, Waker},
-    time::{Duration, Instant},
+    time::Instant,
 };
 
+use bytes::Bytes;
 use http::{Request, header};
+use http_body::{Frame, SizeHint};
 use hyper::{
     body::Incoming,
-    rt::{Read, Sleep, Timer as HyperTimer, Write},
+    rt::{Read, Write},
     server::conn::http1,
     service::service_fn,
 };
 
-use crate::http::{endpoint::Endpoint, lingering_close::LingeringClose, peer_addr::PeerAddr, shutdown::Arrivals};
-use crate::{
-    runtime::{Runtime, Timer},
-    sync::lock,
+use crate::http::{
+    body::Body,
+    connection_state::{Activity, ConnectionState},
+    endpoint::Endpoint,
+    lingering_close::LingeringClose,
+    peer_addr::PeerAddr,
+    shutdown::Arrivals,
 };
+use crate::runtime::Runtime;
 
 /// The maximum size of the read buffer and of the write buffer of a connection. It fits every head that an endpoint
 /// accepts, and data that arrives with it; the endpoint refuses larger heads.
@@ -43,8 +47,7 @@ pub async fn serve<R: Runtime>(
     endpoint: &Endpoint<R>,
     arrivals: &Arrivals,
 ) {
-    let clock = Clock::new(endpoint.runtime());
-    let unread = AtomicBool::new(false);
+    let state = Arc::new(ConnectionState::new(endpoint.runtime().timer()));
     let peer = peer.map(PeerAddr);
     let service = service_fn(|mut request: Request<Incoming>| async {
         // The endpoint gets the address as an argument, since an extension costs three allocations.
@@ -52,23 +55,28 @@ pub async fn serve<R: Runtime>(
             request.extensions_mut().insert(peer);
         }
         arrivals.begin();
-        let timeout = async { clock.pause(Instant::now() + endpoint.read_timeout).await };
+        state.set(Activity::Request);
+        let timeout = async {
+            let until = Instant::now() + endpoint.read_timeout;
+            poll_fn(|cx| state.poll_until(until, cx)).await;
+        };
         let response = endpoint.handle_unless(timeout, request, peer, || arrivals.end()).await;
         arrivals.end();
         // The endpoint sets this header if it has not read the body.
-        unread.store(response.headers().contains_key(header::CONNECTION), Ordering::Relaxed);
-        Ok::<_, Infallible>(response)
+        state.set_unread(response.headers().contains_key(header::CONNECTION));
+        Ok::<_, Infallible>(response.map(|body| ResponseBody { body, state: state.clone() }))
     });
+    // The timeout of hyper for heads takes an allocation and another iteration of its loop per request.
     let mut connection = pin!(
         http1::Builder::new()
-            .timer(clock.clone())
-            .header_read_timeout(endpoint.read_timeout)
+            .header_read_timeout(None)
             .max_buf_size(BUFFER)
-            .serve_connection(LingeringClose::new(io, clock.clone(), arrivals.shutdown(), &unread), service)
+            .serve_connection(LingeringClose::new(io, &state, arrivals.shutdown()), service)
     );
     let mut stopped = pin!(arrivals.stopped());
     let mut stopping = false;
     let mut registered: Option<Waker> = None;
+    let mut head_until = Instant::now();
     let _ = poll_fn(|cx| {
         // Polling `stopped` takes locks that all connections share. Before the stop, one poll for each waker is enough.
         let is_registered = registered.as_ref().is_some_and(|waker| waker.will_wake(cx.waker()));
@@ -80,65 +88,55 @@ pub async fn serve<R: Runtime>(
                 registered = Some(cx.waker().clone());
             }
         }
+        let mut polled;
         loop {
-            let polled = connection.as_mut().poll(cx);
+            polled = connection.as_mut().poll(cx);
             if stopping {
                 arrivals.accept_no_more();
             }
             // The first request on the connection may arrive after the stop.
             if stopping || polled.is_ready() || !arrivals.is_last_request() {
-                return polled;
+                break;
             }
             stopping = true;
             connection.as_mut().graceful_shutdown();
         }
+        if polled.is_ready() || !state.awaits_head() {
+            return polled.map(drop);
+        }
+        if state.begins_to_await() {
+            head_until = Instant::now() + endpoint.read_timeout;
+        }
+        state.poll_until(head_until, cx)
     })
     .await;
 }
 
-/// The timer of one connection. A connection waits for one deadline at a time, so one timer of the runtime serves all
-/// of them. Few deadlines expire, and reusing a running timer for the next one costs nothing.
-struct Clock<T>(Arc<Mutex<T>>);
+/// The body of a response. When it is dropped, the connection awaits the head of the next request.
+struct ResponseBody<T> {
+    body: Body,
+    state: Arc<ConnectionState<T>>,
+}
 
-impl<T: Timer> Clock<T> {
-    fn new(runtime: &impl Runtime<Timer = T>) -> Self {
-        Self(Arc::new(Mutex::new(runtime.timer())))
+impl<T> http_body::Body for ResponseBody<T> {
+    type Data = Bytes;
+    type Error = io::Error;
+
+    fn poll_frame(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<Option<io::Result<Frame<Bytes>>>> {
+        Pin::new(&mut self.body).poll_frame(cx)
     }
 
-    fn pause(&self, until: Instant) -> Pause<T> {
-        Pause { timer: self.0.clone(), until }
+    fn is_end_stream(&self) -> bool {
+        self.body.is_end_stream()
+    }
+
+    fn size_hint(&self) -> SizeHint {
+        self.body.size_hint()
     }
 }
 
-impl<T> Clone for Clock<T> {
-    fn clone(&self) -> Self {
-        Self(self.0.clone())
+impl<T> Drop for ResponseBody<T> {
+    fn drop(&mut self) {
+        self.state.end_request();
     }
 }
-
-impl<T: Timer> HyperTimer for Clock<T> {
-    fn sleep(&self, duration: Duration) -> Pin<Box<dyn Sleep>> {
-        self.sleep_until(Instant::now() + duration)
-    }
-
-    fn sleep_until(&self, deadline: Instant) -> Pin<Box<dyn Sleep>> {
-        Box::pin(self.pause(deadline))
-    }
-}
-
-/// A wait for one deadline.
-struct Pause<T> {
-    /// Only the task of the connection takes the lock. It exists because hyper requires that timers can be shared.
-    timer: Arc<Mutex<T>>,
-    until: Instant,
-}
-
-impl<T: Timer> Future for Pause<T> {
-    type Output = ();
-
-    fn poll(self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<()> {
-        lock(&self.timer).poll_until(self.until, cx)
-    }
-}
-
-impl<T: Timer> Sleep for Pause<T> {}
