@@ -1,8 +1,5 @@
 //! The event loop of a connection on a runtime, for every kind of transport. It reads input, processes timeouts, starts
-//! jobs and writes output.
-//!
-//! It implements the contract of a driver (`ARCHITECTURE.md`) as a poll function: [`tick`](EventLoop::tick) is one
-//! iteration.
+//! jobs and writes output. It is a driver (`ARCHITECTURE.md`): [`tick`](EventLoop::tick) is one iteration.
 
 use std::{
     collections::BTreeMap,
@@ -36,14 +33,14 @@ pub(crate) const BATCH: usize = 8;
 
 /// Reads and writes the messages of a connection.
 pub(crate) trait TransportIo<E, C>: Send {
-    /// Whether [`write`](Self::write) processes timeouts under the lock under which it takes output. Otherwise the
+    /// Whether [`write`](Self::write) processes timeouts, under the lock under which it takes output. Otherwise the
     /// event loop does, under another one.
     const PROCESSES_TIMEOUTS: bool = false;
 
     /// Prepares for iterations, each time the event loop is polled. It is called under the lock of the connection.
     fn resume(&mut self, _binding: &mut C, _now: Timestamp) {}
 
-    /// Reads available input and returns whether it made progress.
+    /// Reads available input. Returns whether it made progress or leaves input to the next iteration.
     fn read(&mut self, _dispatcher: &Dispatcher<E, C>, _now: Timestamp, _cx: &mut Context<'_>) -> bool {
         false
     }
@@ -192,8 +189,7 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
         };
         // Most requests without a session have no other jobs, so an iteration would only find that out.
         if !is_over {
-            let timeout = Some(JOB_SHUTDOWN_TIMEOUT);
-            self.run_until(transport_io, timeout, |event_loop, _, _| {
+            self.run_until(transport_io, Some(JOB_SHUTDOWN_TIMEOUT), |event_loop, _, _| {
                 have_ended(&event_loop.dispatcher.shared.lock_jobs().queue)
             })
             .await;
@@ -256,7 +252,11 @@ impl<E: Send + 'static, C: Binding<E>, R: Runtime> EventLoop<E, C, R> {
             (due, state.park(cx.waker(), Parked { until: due, can_write, is_paused }))
         };
         drop(before);
-        due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending()
+        let is_pending = due == FAR_FUTURE || self.timer.poll_until(shared.instant(due), cx).is_pending();
+        if !is_pending {
+            shared.lock().resume();
+        }
+        is_pending
     }
 
     /// Starts queued jobs, and spawns tasks for pending jobs that were started inline. Returns whether a queued job was

@@ -6,18 +6,20 @@ use std::{
     pin::{Pin, pin},
     sync::{
         Arc, Mutex,
-        atomic::{AtomicUsize, Ordering},
+        atomic::{AtomicBool, AtomicUsize, Ordering},
     },
     task::{Context, Poll, Wake, Waker},
+    thread,
     time::{Duration, Instant},
 };
 
 use mcp_proto::{
-    connection::{Event, Limits, RequestOptions, Server, ServerRole},
+    connection::{CloseReason, Event, Limits, RequestOptions, Server, ServerRole},
+    rpc::Timestamp,
     wire::{Json, RawJson},
 };
 use mcp_service::{
-    Service,
+    Calls, Peer, Service,
     driver_api::{Application, ConnectionHandle, Job, Schedule},
 };
 use serde_json::{Value, json};
@@ -25,7 +27,7 @@ use serde_json::{Value, json};
 use crate::{
     event_loop::{
         binding::PipeBinding,
-        run_loop::{EventLoop, TransportIo},
+        run_loop::{Dispatcher, EventLoop, TransportIo},
         shared::SharedConnection,
     },
     options::DriverOptions,
@@ -102,13 +104,47 @@ impl Wake for Wakes {
     }
 }
 
-/// The input of a server, and how often it was read.
-struct CountedReader(PipeReader, Arc<AtomicUsize>);
+/// What happens at the ends of the pipes of a server.
+#[derive(Default)]
+struct Faults {
+    /// How often input was read.
+    reads: AtomicUsize,
+    /// Output is not flushed.
+    holds: AtomicBool,
+    /// The client has reset the connection. The system reports that once; afterwards the input has ended, and the
+    /// output is broken.
+    is_reset: AtomicBool,
+    has_reported: AtomicBool,
+}
 
-impl ByteReader for CountedReader {
+impl Faults {
+    /// Returns the result of an operation on a connection that was reset.
+    fn result<T>(&self, afterwards: io::Result<T>) -> Option<Poll<io::Result<T>>> {
+        self.is_reset.load(Ordering::Relaxed).then(|| {
+            let has_reported = self.has_reported.swap(true, Ordering::Relaxed);
+            Poll::Ready(if has_reported { afterwards } else { Err(io::ErrorKind::ConnectionReset.into()) })
+        })
+    }
+}
+
+/// An end of a pipe of a server.
+struct PipeEnd<P>(P, Arc<Faults>);
+
+impl ByteReader for PipeEnd<PipeReader> {
     fn poll_read(&mut self, cx: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
-        self.1.fetch_add(1, Ordering::Relaxed);
-        self.0.poll_read(cx, buffer)
+        self.1.reads.fetch_add(1, Ordering::Relaxed);
+        self.1.result(Ok(0)).unwrap_or_else(|| self.0.poll_read(cx, buffer))
+    }
+}
+
+impl ByteWriter for PipeEnd<PipeWriter> {
+    fn poll_write(&mut self, cx: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
+        let broken = Err(io::ErrorKind::BrokenPipe.into());
+        self.1.result(broken).unwrap_or_else(|| self.0.poll_write(cx, bytes))
+    }
+
+    fn poll_flush(&mut self, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
+        if self.1.holds.load(Ordering::Relaxed) { Poll::Pending } else { self.0.poll_flush(cx) }
     }
 }
 
@@ -118,7 +154,7 @@ struct ServerTask {
     application: Arc<Methods>,
     task: Pin<Box<dyn Future<Output = ()> + Send>>,
     wakes: Arc<Wakes>,
-    reads: Arc<AtomicUsize>,
+    faults: Arc<Faults>,
     input: PipeWriter,
     output: PipeReader,
 }
@@ -132,14 +168,14 @@ impl ServerTask {
         let shared = SharedConnection::new(connection, &DriverOptions::default());
         let application = Arc::<Methods>::default();
         let ((source, input), (output, sink)) = (pipe(4096), pipe(capacity));
-        let reads = Arc::<AtomicUsize>::default();
-        let source = CountedReader(source, reads.clone());
+        let faults = Arc::<Faults>::default();
+        let (source, sink) = (PipeEnd(source, faults.clone()), PipeEnd(sink, faults.clone()));
         let wire = Box::new(ByteTransport::new(source, sink, 1 << 20, Sniffer::off()));
         let event_loop = EventLoop::new(shared.clone(), shared.clone(), application.clone(), NoRuntime);
         let task = ConnectionTask::new(event_loop, wire, Timeouts::default());
         let task = Box::pin(task.run(None, Duration::ZERO));
         let wakes = Arc::new(Wakes(1.into()));
-        let mut server = Self { shared, application, task, wakes, reads, input, output };
+        let mut server = Self { shared, application, task, wakes, faults, input, output };
         let params = json!({"protocolVersion": "2025-11-25", "capabilities": {},
             "clientInfo": {"name": "client", "version": "1"}});
         server.send(&json!({"jsonrpc": "2.0", "id": 0, "method": "initialize", "params": params}));
@@ -178,8 +214,18 @@ impl ServerTask {
         String::from_utf8(all).expect("it is JSON")
     }
 
+    /// Sends a notification to the client.
+    fn notify(&self, method: &str) {
+        self.shared.with_mut(&mut |connection, _| connection.notify_raw(method, None).expect("it is ready"));
+    }
+
     fn methods(&self) -> Vec<String> {
         lock(&self.application.0).clone()
+    }
+
+    /// Returns how often the lock of the state was taken, and input was read, since the last call.
+    fn counts(&self) -> [usize; 2] {
+        [&self.shared.locks, &self.faults.reads].map(|count| count.swap(0, Ordering::Relaxed))
     }
 }
 
@@ -194,7 +240,7 @@ fn an_idle_connection_is_not_polled() {
     // A change that gives the event loop nothing to do does not wake it.
     server.shared.with_mut(&mut |_, _| {});
     assert_eq!(server.wakes.0.load(Ordering::Relaxed), 0);
-    server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/x", None).expect("it is ready"));
+    server.notify("vendor/x");
     assert!(server.wakes.0.load(Ordering::Relaxed) > 0);
     server.settle();
     assert!(server.read().contains("vendor/x"));
@@ -203,25 +249,23 @@ fn an_idle_connection_is_not_polled() {
 #[test]
 fn a_message_takes_few_locks_and_reads() {
     let mut server = ServerTask::ready(4096, |_| {});
-    let counts =
-        |server: &ServerTask| [&server.shared.locks, &server.reads].map(|count| count.swap(0, Ordering::Relaxed));
-    counts(&server);
+    server.counts();
     for _ in 0..3 {
         // Locks: to resume, to handle the message, to write, and to park. Reads: the message, and nothing.
         server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
-        assert_eq!(counts(&server), [4, 2]);
+        assert_eq!(server.counts(), [4, 2]);
         // Locks: to send, to resume, to write, and to park. Reads: after the output is written.
-        server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("it is ready"));
+        server.notify("vendor/y");
         server.settle();
-        assert_eq!(counts(&server), [4, 1]);
+        assert_eq!(server.counts(), [4, 1]);
         assert!(server.read().contains("vendor/y"));
-        counts(&server);
+        server.counts();
         // Locks: to resume, to handle the message, to send, to write, and to park. The output does not wake the event
         // loop, which runs.
         server.send(&json!({"jsonrpc": "2.0", "method": "vendor/ask"}));
-        assert_eq!(counts(&server), [5, 2]);
+        assert_eq!(server.counts(), [5, 2]);
         assert!(server.read().contains("vendor/answer"));
-        counts(&server);
+        server.counts();
     }
 }
 
@@ -283,15 +327,90 @@ fn deadlines_that_have_passed_are_processed() {
 fn input_is_read_while_output_waits() {
     let message = json!({"jsonrpc": "2.0", "method": "vendor/y"});
     let mut server = ServerTask::ready(message.to_string().len() + 1, |_| {});
-    let notify = |server: &ServerTask| {
-        server.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("it is ready"));
-    };
-    notify(&server);
+    server.notify("vendor/y");
     server.settle();
-    notify(&server);
+    server.notify("vendor/y");
     server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
     assert_eq!(server.methods(), ["vendor/x"]);
     assert_eq!(server.read(), format!("{message}\n").repeat(2));
+}
+
+/// The task of a timer, which keeps the time in the list of methods.
+struct Timed(Arc<Methods>);
+
+impl Wake for Timed {
+    fn wake(self: Arc<Self>) {
+        lock(&self.0.0).push("timer".into());
+    }
+}
+
+/// Input is processed before timers that are due, also if output is written first.
+#[test]
+fn timers_fire_after_input_is_read() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    let peer = Peer::new(server.shared.clone(), Arc::<Calls<ServerRole>>::default());
+    let waker = Waker::from(Arc::new(Timed(server.application.clone())));
+    // On a busy machine, a short time may have passed before the first poll.
+    let mut time = Duration::from_millis(1);
+    let _sleep = loop {
+        let mut sleep = Box::pin(peer.sleep(time));
+        if sleep.as_mut().poll(&mut Context::from_waker(&waker)).is_pending() {
+            break sleep;
+        }
+        time *= 2;
+    };
+    thread::sleep(time);
+    server.notify("vendor/y");
+    server.send(&json!({"jsonrpc": "2.0", "method": "vendor/x"}));
+    assert_eq!(server.methods(), ["vendor/x", "timer"]);
+}
+
+#[test]
+fn output_is_not_written_first_before_a_flush() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    server.faults.holds.store(true, Ordering::Relaxed);
+    server.counts();
+    for (reads, why) in [(1, "it is read after the output is written"), (2, "and before and after")] {
+        server.notify("vendor/y");
+        server.settle();
+        assert_eq!(server.counts()[1], reads, "{why}");
+    }
+}
+
+/// A request is cancelled before it is written, so there are an event and output.
+#[test]
+fn events_are_dispatched_when_output_is_written_first() {
+    let mut server = ServerTask::ready(4096, |_| {});
+    server.counts();
+    server.shared.with_mut(&mut |connection, now| {
+        let options = RequestOptions::default();
+        let call = connection.request_raw(now, "vendor/ask", None, options).expect("there is room");
+        connection.cancel(call, None).expect("it is open");
+        connection.notify_raw("vendor/y", None).expect("it is ready");
+    });
+    server.settle();
+    assert_eq!(server.methods(), ["Cancelled"]);
+    assert_eq!(server.counts()[1], 1, "it is read once");
+    assert!(server.read().contains("vendor/y"));
+}
+
+/// The system reports the reset to the first operation, which may be a write.
+#[test]
+fn a_connection_that_was_reset_has_not_ended_cleanly() {
+    for writes in [false, true] {
+        let ServerTask { shared, mut task, faults, input, .. } = {
+            let server = ServerTask::ready(4096, |_| {});
+            server.faults.is_reset.store(true, Ordering::Relaxed);
+            if writes {
+                server.notify("vendor/y");
+            }
+            server
+        };
+        let is_over = task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_ready();
+        let closed = shared.lifecycle.read(|lifecycle| lifecycle.closed.clone());
+        assert!(matches!(closed.as_deref(), Some(CloseReason::TransportError(_))), "{writes} {closed:?} {input:?}");
+        assert!(is_over && faults.has_reported.load(Ordering::Relaxed));
+    }
 }
 
 /// A transport without input and output.
@@ -306,6 +425,119 @@ impl<E, C> TransportIo<E, C> for Waiting {
     fn awaits_input(&mut self, _: &mut Context<'_>) -> bool {
         true
     }
+}
+
+/// A transport that has paused reading, and to which nothing can be written.
+struct Paused;
+
+impl<E, C> TransportIo<E, C> for Paused {
+    fn can_write(&self) -> bool {
+        false
+    }
+
+    fn is_paused(&self) -> bool {
+        true
+    }
+}
+
+/// A pause of reading begins when the event loop asks whether the connection wants input, and has an end.
+#[test]
+fn a_parked_event_loop_waits_for_the_end_of_a_pause() {
+    let server = ServerTask::ready(4096, |limits| limits.outbox_bytes = 4096);
+    let text = Json::new(&json!({"text": "x".repeat(3000)})).expect("JSON");
+    server.shared.with_mut(&mut |connection, _| {
+        connection.notify_raw("vendor/long", Some(&RawJson::from(&text))).expect("there is room");
+    });
+    let (shared, application) = (server.shared.clone(), server.application.clone());
+    let mut event_loop = EventLoop::new(shared.clone(), shared, application, NoRuntime);
+    let wakes = Arc::<Wakes>::default();
+    let waker = Waker::from(wakes.clone());
+    let mut paused = Paused;
+    let mut run = pin!(event_loop.run_until(&mut paused, None, |_, _, _| false));
+    assert!(run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    server.shared.with_mut(&mut |_, _| {});
+    assert_eq!(wakes.0.load(Ordering::Relaxed), 0, "it knows the end of the pause");
+}
+
+/// A runtime whose timers are ready when their time has passed, and fire at no other time.
+#[derive(Clone)]
+struct Prompt;
+
+impl Runtime for Prompt {
+    type Task = ();
+    type Timer = Self;
+
+    fn current() -> io::Result<Self> {
+        Ok(Self)
+    }
+
+    fn spawn(&self, _: impl Future<Output = ()> + Send + 'static) {}
+
+    fn detach((): ()) {}
+
+    fn spawn_blocking(&self, _: impl FnOnce() + Send + 'static) {}
+
+    fn timer(&self) -> Self {
+        Self
+    }
+}
+
+impl Timer for Prompt {
+    fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+        if at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
+    }
+}
+
+/// A transport with a deadline that passes in its first iteration. In the second one, there is output.
+#[derive(Default)]
+struct Late {
+    due: Option<Timestamp>,
+    iterations: usize,
+}
+
+impl TransportIo<ServerRole, PipeBinding<ServerRole>> for Late {
+    fn read(
+        &mut self,
+        dispatcher: &Dispatcher<ServerRole, PipeBinding<ServerRole>>,
+        now: Timestamp,
+        _: &mut Context<'_>,
+    ) -> bool {
+        self.iterations += 1;
+        self.due = match self.iterations {
+            1 => {
+                thread::sleep(Duration::from_millis(1));
+                Some(now + Duration::from_nanos(1))
+            }
+            2 => {
+                dispatcher.shared.with_mut(&mut |connection, _| connection.notify_raw("vendor/y", None).expect("room"));
+                None
+            }
+            _ => None,
+        };
+        false
+    }
+
+    fn can_write(&self) -> bool {
+        self.iterations < 3
+    }
+
+    fn due(&self) -> Option<Timestamp> {
+        self.due
+    }
+}
+
+#[test]
+fn an_event_loop_whose_deadline_has_passed_is_not_woken() {
+    let server = ServerTask::ready(4096, |_| {});
+    let (shared, application) = (server.shared.clone(), server.application.clone());
+    let mut event_loop = EventLoop::new(shared.clone(), shared, application, Prompt);
+    let (wakes, mut late) = (Arc::<Wakes>::default(), Late::default());
+    let waker = Waker::from(wakes.clone());
+    {
+        let mut run = pin!(event_loop.run_until(&mut late, None, |_, _, _| false));
+        assert!(run.as_mut().poll(&mut Context::from_waker(&waker)).is_pending());
+    }
+    assert_eq!((late.iterations, wakes.0.load(Ordering::Relaxed)), (3, 0), "it runs when there is output");
 }
 
 /// Returns a connection without a handshake, and its event loop.

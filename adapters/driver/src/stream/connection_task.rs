@@ -51,8 +51,8 @@ struct Pipe {
     is_paused: bool,
     /// Whether the connection wanted input when the event loop was resumed, or its output was taken last.
     wants_input: bool,
-    /// The current iteration writes before it reads: the event loop was resumed with output, so it was probably not
-    /// woken by input.
+    /// The current iteration writes and does not read: the event loop was resumed with output and nothing is due, so it
+    /// was probably not woken by input.
     writes_first: bool,
     /// Jobs of messages that were read together, to be queued under one lock.
     jobs: Vec<(Job, usize)>,
@@ -192,8 +192,8 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             self.wants_input = binding.wants_input(now);
             let can_write = self.out.is_empty() && self.flushed;
             let can_write_first = self.reads && self.filled.is_none() && can_write && binding.has_output();
-            // A response that has arrived in time is read before its deadline is processed. A request whose deadline
-            // has passed is not written.
+            // A response that has arrived in time is read before the deadline of its request is processed. A request
+            // whose deadline has passed is not written.
             self.writes_first = can_write_first && binding.due().is_none_or(|due| due > now);
         }
     }
@@ -202,7 +202,7 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
         let shared = &dispatcher.shared;
         self.report_write_error(shared);
         if !self.reads || self.writes_first {
-            // After output that is written first, the task waits for input, or else the next iteration reads.
+            // After output that is written first, the task waits for input, or the next iteration reads.
             return self.writes_first;
         }
         // Messages that the peer sent before it stopped reading are processed in any case.
@@ -268,7 +268,15 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             None | Some(Ok(true)) => {}
             Some(Ok(false)) => {
                 self.reads = false;
-                shared.lock().binding.handle_eof(now);
+                // A write that fails because the connection was reset takes that error from the socket.
+                let reset = self
+                    .failed
+                    .as_mut()
+                    .and_then(|failed| failed.error.take_if(|error| error.kind() != io::ErrorKind::BrokenPipe));
+                match reset {
+                    Some(error) => shared.lock().binding.handle_transport_error(error.to_string()),
+                    None => shared.lock().binding.handle_eof(now),
+                }
             }
             Some(Err(error)) => {
                 self.reads = false;
