@@ -3,7 +3,6 @@
 use std::{
     collections::VecDeque,
     fmt,
-    future::poll_fn,
     io::{self, ErrorKind},
     marker::PhantomData,
     net::SocketAddr,
@@ -12,7 +11,6 @@ use std::{
 };
 
 use http::{HeaderValue, Response, header};
-use http_body::Body as _;
 use mcp_proto::auth::{Url, UrlPolicy, client::Request, document::MAX_LEN};
 
 use crate::http::{
@@ -91,9 +89,12 @@ async fn exchange<N: ConnectRuntime>(
     let body = Body::shared(Arc::from(request.body.expose().as_bytes()));
     let message = message.body(body).map_err(|_| io::Error::from(ErrorKind::InvalidData))?;
     let failed = |error: hyper::Error| io::Error::other(error_chain(&error));
-    let (head, body) = connection.sender.send_request(message).await.map_err(failed)?.into_parts();
+    let (sender, driver) = connection.parts();
+    let mut response = pin!(sender.send_request(message));
+    let response = driver.run(|cx| response.as_mut().poll(cx)).await;
+    let (head, body) = response.map_err(failed)?.into_parts();
     let (mut body, mut read) = (pin!(body), Vec::new());
-    while let Some(frame) = poll_fn(|cx| body.as_mut().poll_frame(cx)).await {
+    while let Some(frame) = connection.next_frame(body.as_mut()).await {
         if let Some(data) = frame.map_err(failed)?.data_ref() {
             let room = MAX_LEN + 1 - read.len();
             read.extend_from_slice(&data[..data.len().min(room)]);

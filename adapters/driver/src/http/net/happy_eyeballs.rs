@@ -122,8 +122,9 @@ pub(super) mod tests {
             Ok(Self { fires: true })
         }
 
+        /// Polls the future once.
         fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-            mcp_service::block_on(future);
+            let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
         }
 
         fn detach((): ()) {}

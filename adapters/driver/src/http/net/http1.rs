@@ -183,13 +183,13 @@ pub(super) async fn exchange<N: ConnectRuntime>(
     response.head(head);
     let mut next = match first {
         Poll::Ready(frame) => frame,
-        Poll::Pending => poll_fn(|cx| body.as_mut().poll_frame(cx)).await,
+        Poll::Pending => connection.next_frame(body.as_mut()).await,
     };
     while let Some(frame) = next {
         if let Some(data) = frame.map_err(|error| error_chain(&error))?.data_ref() {
             response.chunk(data)?;
         }
-        next = poll_fn(|cx| body.as_mut().poll_frame(cx)).await;
+        next = connection.next_frame(body.as_mut()).await;
     }
     // The caller has not reported the end of the response yet, so a request that this end causes can use the
     // connection.
@@ -213,15 +213,10 @@ async fn send_request<N: ConnectRuntime>(
         Some(connection) => (connection, true),
         None => (open(Origin::of(request.uri())).await?, false),
     };
-    prepare(request, &connection, route.forward_proxy(&connection.origin));
+    prepare(request, &connection, route.forward_proxy(&connection.target.origin));
     loop {
-        match connection.sender.try_send_request(mem::take(request)).await {
-            Ok(answer) => return Ok((answer, connection)),
-            Err(mut error) => match error.take_message() {
-                // The server closed the idle connection before the request was written, so it is sent on another one.
-                Some(unsent) if is_used => *request = unsent,
-                _ => return Err(error_chain(&error.into_error())),
-            },
+        if let Some(answer) = send_on(&mut connection, request, is_used).await? {
+            return Ok((answer, connection));
         }
         let origin = connection.into_origin();
         (connection, is_used) = match pool.take(|other| *other == origin) {
@@ -231,10 +226,31 @@ async fn send_request<N: ConnectRuntime>(
     }
 }
 
+/// Sends a request on a connection. Returns `None` if the server closed the connection, which was used before, and
+/// nothing of the request was written.
+async fn send_on(
+    connection: &mut PooledConnection,
+    request: &mut Request<Body>,
+    is_used: bool,
+) -> Result<Option<Response<Incoming>>, String> {
+    let (sender, driver) = connection.parts();
+    let mut answer = pin!(sender.try_send_request(mem::take(request)));
+    match driver.run(|cx| answer.as_mut().poll(cx)).await {
+        Ok(answer) => Ok(Some(answer)),
+        Err(mut error) => match error.take_message() {
+            Some(unsent) if is_used => {
+                *request = unsent;
+                Ok(None)
+            }
+            _ => Err(error_chain(&error.into_error())),
+        },
+    }
+}
+
 /// Prepares a request for HTTP/1.1: sets `Host`, unless it is there, and reduces the URI to its path. For a proxy that
 /// forwards the request, keeps the whole URI and adds the credentials of the proxy.
 fn prepare(request: &mut Request<Body>, connection: &PooledConnection, forward_proxy: Option<&Proxy>) {
-    request.headers_mut().entry(header::HOST).or_insert_with(|| connection.host.clone());
+    request.headers_mut().entry(header::HOST).or_insert_with(|| connection.target.host.clone());
     let Some(proxy) = forward_proxy else {
         let path = mem::take(request.uri_mut()).into_parts().path_and_query;
         *request.uri_mut() = path.map_or_else(|| Uri::from_static("/"), Uri::from);

@@ -3,6 +3,7 @@
 #[cfg(feature = "auth")]
 mod auth_transport;
 mod connect;
+mod connection_driver;
 mod connector;
 mod error;
 #[cfg(feature = "auth")]

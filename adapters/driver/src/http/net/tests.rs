@@ -7,8 +7,11 @@ use std::{
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     pin::{Pin, pin},
-    sync::{Arc, Mutex},
-    task::{Context, Poll, Waker},
+    sync::{
+        Arc, Mutex,
+        atomic::{AtomicUsize, Ordering},
+    },
+    task::{Context, Poll, Wake, Waker},
     time::{Duration, Instant},
 };
 
@@ -20,11 +23,12 @@ use rustix::io::Errno;
 
 use super::{
     connect::ConnectPath,
+    connection_driver::{IDLE_TIMEOUT, UNREAD_TIMEOUT, WATCH_DELAY},
     fetch::FetchClient,
     http1::{Http1Client, ResponseSink, exchange},
     listener::Listener,
     net_runtime::{ConnectRuntime, NetRuntime},
-    pool::{IDLE_TIMEOUT, Pool, UNREAD_TIMEOUT},
+    pool::Pool,
     proxy::Proxy,
 };
 use crate::{
@@ -188,9 +192,23 @@ impl Write for Stream {
 
 /// Polls all tasks once.
 fn run_tasks() {
+    run_tasks_with(Waker::noop());
+}
+
+fn run_tasks_with(waker: &Waker) {
     let mut tasks = NET.with_borrow_mut(|net| std::mem::take(&mut net.tasks));
-    tasks.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+    tasks.retain_mut(|task| task.as_mut().poll(&mut Context::from_waker(waker)).is_pending());
     NET.with_borrow_mut(|net| net.tasks.append(&mut tasks));
+}
+
+/// The number of wakes.
+#[derive(Default)]
+struct Wakes(AtomicUsize);
+
+impl Wake for Wakes {
+    fn wake(self: Arc<Self>) {
+        self.0.fetch_add(1, Ordering::Relaxed);
+    }
 }
 
 /// Polls a future and all tasks until the future is ready.
@@ -333,6 +351,60 @@ fn a_request_that_is_not_read_closes_its_connection() {
         assert_eq!(lock(&server).received.len(), 1000);
         assert_eq!(send(&pool).1, 2, "another connection is opened");
     }
+}
+
+/// The task of a connection looks at it once in a while, and is woken only if it would not do so soon.
+#[test]
+fn requests_seldom_wake_the_task_of_their_connection() {
+    let (pool, wakes) = (Arc::default(), Arc::<Wakes>::default());
+    let waker = Waker::from(wakes.clone());
+    let request = |expected: usize, why: &str| {
+        // The server of the connection responds again.
+        let servers = NET.with_borrow(|net| net.servers.clone());
+        servers.iter().for_each(|server| *lock(server) = Server::default());
+        assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+        assert_eq!(wakes.0.swap(0, Ordering::Relaxed), expected, "{why}");
+    };
+    request(0, "the task has not begun");
+    run_tasks_with(&waker);
+    for _ in 0..3 {
+        request(0, "the task looks soon");
+    }
+    NET.with_borrow_mut(|net| net.fired = Some(Instant::now() + WATCH_DELAY));
+    run_tasks_with(&waker);
+    assert!(NET.with_borrow(|net| net.awaited > net.fired), "it waits for the timeout of an idle connection");
+    // Polling hyper registers its task, which the request wakes as well.
+    NET.with_borrow_mut(|net| net.fired = None);
+    let servers = NET.with_borrow(|net| net.servers.clone());
+    servers.iter().for_each(|server| *lock(server) = Server::default());
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    assert!(wakes.0.swap(0, Ordering::Relaxed) > 0, "the task has to look soon again");
+    run_tasks_with(&waker);
+    request(0, "the task looks soon again");
+}
+
+#[test]
+fn an_idle_connection_that_the_server_closes_ends() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    let server = NET.with_borrow(|net| net.servers[0].clone());
+    lock(&server).is_closed = true;
+    run_tasks();
+    assert_eq!(tasks(), 1, "it is polled a little later");
+    NET.with_borrow_mut(|net| net.fired = net.awaited);
+    run_tasks();
+    assert_eq!((tasks(), Arc::strong_count(&server)), (0, 2), "only the lists of the test have the server");
+}
+
+/// The runtime ends before the client.
+#[test]
+fn a_connection_ends_with_its_task() {
+    let pool = Arc::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    let server = NET.with_borrow(|net| net.servers[0].clone());
+    NET.with_borrow_mut(|net| std::mem::take(&mut net.tasks)).clear();
+    assert_eq!(Arc::strong_count(&server), 2, "only the lists of the test have the server");
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
 }
 
 /// The timer is set once for many requests, so it may fire before the connection was idle for long enough.
