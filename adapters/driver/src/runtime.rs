@@ -74,6 +74,12 @@ pub trait Runtime: Clone + Send + Sync + 'static {
         Ok(())
     }
 
+    /// Returns whether a server over HTTP reads once more after it has written a response, before its task waits. The
+    /// stream may find the next request then without the runtime. Default: it does not.
+    fn reads_after_writes(&self) -> bool {
+        false
+    }
+
     /// Lets a task run to its end without its handle.
     fn detach(task: Self::Task);
 

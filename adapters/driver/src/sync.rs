@@ -2,8 +2,8 @@
 
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
-// No application code runs under a lock of this crate, so the guarded data is consistent even after a thread has
-// panicked.
+// No application code runs under a lock of this crate, except wakers of its runtime, so the guarded data is consistent
+// even after a thread has panicked.
 
 /// Locks a mutex, and ignores poisoning.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {

@@ -71,6 +71,11 @@ impl Runtime for Smol {
         Ok(())
     }
 
+    /// The reactor takes several system calls.
+    fn reads_after_writes(&self) -> bool {
+        true
+    }
+
     fn detach(task: Self::Task) {
         task.detach();
     }

@@ -21,6 +21,8 @@ pub(super) enum Activity {
     Awaiting,
     /// A request is read or answered.
     Request,
+    /// The end of a response is being written.
+    Writing,
     /// It is being closed.
     Closing,
 }
@@ -54,9 +56,16 @@ impl<T> ConnectionState<T> {
         self.activity.load(Ordering::Relaxed) == activity as u8
     }
 
-    /// Notes that a response is complete.
+    /// Notes that hyper has the whole response.
     pub(super) fn end_request(&self) {
         if self.is(Activity::Request) {
+            self.set(Activity::Writing);
+        }
+    }
+
+    /// Notes that everything is written. A client may read a response for longer than a head may take.
+    pub(super) fn end_write(&self) {
+        if self.is(Activity::Writing) {
             self.set(Activity::Idle);
         }
     }

@@ -84,7 +84,12 @@ impl<S: Read + Write + Unpin, T: Timer> Write for LingeringClose<'_, S, T> {
     }
 
     fn poll_flush(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
-        Pin::new(&mut self.stream).poll_flush(cx)
+        let flushed = Pin::new(&mut self.stream).poll_flush(cx);
+        // hyper flushes when its buffer is empty.
+        if matches!(flushed, Poll::Ready(Ok(()))) {
+            self.state.end_write();
+        }
+        flushed
     }
 
     fn poll_shutdown(mut self: Pin<&mut Self>, cx: &mut Context<'_>) -> Poll<io::Result<()>> {
@@ -92,7 +97,7 @@ impl<S: Read + Write + Unpin, T: Timer> Write for LingeringClose<'_, S, T> {
         let deadline = match *deadline {
             Some(deadline) => deadline,
             None => {
-                // The timer of the connection is needed here.
+                // From here on, only this method waits for a deadline.
                 state.set(Activity::Closing);
                 ready!(Pin::new(&mut *stream).poll_shutdown(cx))?;
                 if shutdown.is_stopped() {

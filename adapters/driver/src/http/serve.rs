@@ -88,31 +88,33 @@ pub async fn serve<R: Runtime>(
                 registered = Some(cx.waker().clone());
             }
         }
-        let mut polled;
         loop {
-            polled = connection.as_mut().poll(cx);
+            let polled = connection.as_mut().poll(cx);
             if stopping {
                 arrivals.accept_no_more();
             }
             // The first request on the connection may arrive after the stop.
-            if stopping || polled.is_ready() || !arrivals.is_last_request() {
-                break;
+            if !stopping && polled.is_pending() && arrivals.is_last_request() {
+                stopping = true;
+                connection.as_mut().graceful_shutdown();
+                continue;
             }
-            stopping = true;
-            connection.as_mut().graceful_shutdown();
+            if polled.is_ready() || !state.awaits_head() {
+                return polled.map(drop);
+            }
+            if state.begins_to_await() {
+                head_until = Instant::now() + endpoint.read_timeout;
+                if endpoint.runtime().reads_after_writes() {
+                    continue;
+                }
+            }
+            return state.poll_until(head_until, cx);
         }
-        if polled.is_ready() || !state.awaits_head() {
-            return polled.map(drop);
-        }
-        if state.begins_to_await() {
-            head_until = Instant::now() + endpoint.read_timeout;
-        }
-        state.poll_until(head_until, cx)
     })
     .await;
 }
 
-/// The body of a response. When it is dropped, the connection awaits the head of the next request.
+/// The body of a response. hyper drops it when it has taken all of it.
 struct ResponseBody<T> {
     body: Body,
     state: Arc<ConnectionState<T>>,

@@ -40,6 +40,11 @@ struct State {
     tasks: Vec<Pin<Box<dyn Future<Output = ()> + Send>>>,
     input: Vec<u8>,
     output: Vec<u8>,
+    /// Whether the client reads nothing.
+    is_blocked: bool,
+    /// What the client sends when it has received something.
+    next: Vec<u8>,
+    reads_after_writes: bool,
     is_shut: bool,
 }
 
@@ -59,6 +64,10 @@ impl Runtime for Memory {
 
     fn spawn_blocking(&self, f: impl FnOnce() + Send + 'static) {
         f();
+    }
+
+    fn reads_after_writes(&self) -> bool {
+        lock(&self.0).reads_after_writes
     }
 
     fn timer(&self) -> TestTimer {
@@ -95,7 +104,13 @@ impl Read for Memory {
 
 impl Write for Memory {
     fn poll_write(self: Pin<&mut Self>, _: &mut Context<'_>, bytes: &[u8]) -> Poll<io::Result<usize>> {
-        lock(&self.0).output.extend_from_slice(bytes);
+        let mut state = lock(&self.0);
+        if state.is_blocked {
+            return Poll::Pending;
+        }
+        state.output.extend_from_slice(bytes);
+        let next = std::mem::take(&mut state.next);
+        state.input.extend_from_slice(&next);
         Poll::Ready(Ok(bytes.len()))
     }
 
@@ -185,8 +200,8 @@ fn a_body_has_a_limited_time() {
         assert_eq!(poll(&whole[..whole.len() - 1]), (false, String::new()));
         assert!(left(memory).is_some_and(|left| left > READ_TIMEOUT - TOLERANCE && left <= READ_TIMEOUT));
         lock(&memory.0).fires = true;
-        let (_, response) = poll("");
-        assert!(response.starts_with("HTTP/1.1 408 "), "{response}");
+        let (is_over, response) = poll("");
+        assert!(is_over && response.starts_with("HTTP/1.1 408 "), "{response}");
     });
 }
 
@@ -201,6 +216,33 @@ fn a_stream_has_no_limited_time() {
         assert!(!poll("").0, "the response goes on");
         assert_eq!(lock(&memory.0).deadline, None, "no head is awaited");
     });
+}
+
+/// hyper has the whole response long before its client.
+#[test]
+fn a_response_that_is_being_written_has_no_limited_time() {
+    with_connection(|memory, poll| {
+        lock(&memory.0).is_blocked = true;
+        assert_eq!(poll(&request("server/discover", "", "")), (false, String::new()));
+        (lock(&memory.0).deadline, lock(&memory.0).fires) = (None, true);
+        assert!(!poll("").0, "the client reads slowly");
+        assert_eq!(lock(&memory.0).deadline, None, "no head is awaited");
+        (lock(&memory.0).is_blocked, lock(&memory.0).fires) = (false, false);
+        assert!(poll("").1.starts_with("HTTP/1.1 200 OK\r\n"));
+        assert!(left(memory).is_some(), "now the next head is awaited");
+    });
+}
+
+#[test]
+fn the_next_request_is_read_after_a_response_if_the_runtime_wants_that() {
+    for (reads, responses) in [(false, 1), (true, 2)] {
+        with_connection(|memory, poll| {
+            let next = request("server/discover", "", "");
+            (lock(&memory.0).reads_after_writes, lock(&memory.0).next) = (reads, next.clone().into_bytes());
+            let (_, output) = poll(&next);
+            assert_eq!(output.matches("HTTP/1.1 200 OK").count(), responses);
+        });
+    }
 }
 
 #[test]

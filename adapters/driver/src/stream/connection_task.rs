@@ -269,10 +269,10 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             Some(Ok(false)) => {
                 self.reads = false;
                 // A write that fails because the connection was reset takes that error from the socket.
-                let reset = self
-                    .failed
-                    .as_mut()
-                    .and_then(|failed| failed.error.take_if(|error| error.kind() != io::ErrorKind::BrokenPipe));
+                let is_reset = |error: &mut io::Error| {
+                    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted)
+                };
+                let reset = self.failed.as_mut().and_then(|failed| failed.error.take_if(is_reset));
                 match reset {
                     Some(error) => shared.lock().binding.handle_transport_error(error.to_string()),
                     None => shared.lock().binding.handle_eof(now),

@@ -22,8 +22,9 @@ pub(super) const IDLE_TIMEOUT: Duration = Duration::from_secs(90);
 /// server that responds early may still read the rest, which then is not lost.
 pub(super) const UNREAD_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// How long a connection is idle before its task polls it. Most connections are used again before that, and their tasks
-/// are not woken. A connection that the server closes in the meantime is closed here when it is polled, or used again.
+/// How long a connection is idle before its task polls it. Most connections are used again before that, so their tasks
+/// are seldom woken. If the server closes a connection in the meantime, that is noticed by the next request, which is
+/// sent on another one, or by this poll.
 pub(super) const WATCH_DELAY: Duration = Duration::from_secs(1);
 
 /// A connection of hyper, and the task that polls it while it is idle. Dropping it closes the connection.
@@ -40,8 +41,8 @@ struct State {
     phase: Phase,
     /// The task of the connection.
     task: Option<Waker>,
-    /// Whether the task looks at the phase within [`WATCH_DELAY`] without being woken.
-    looks_soon: bool,
+    /// Whether the timer of the task fires within [`WATCH_DELAY`].
+    is_timer_set: bool,
 }
 
 type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
@@ -50,10 +51,10 @@ type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
 enum Phase {
     /// A request polls the connection.
     InUse,
-    /// The task of the connection polls it: at once, or after [`WATCH_DELAY`].
+    /// The task of the connection polls it: at once if something is left to do, or after [`WATCH_DELAY`].
     Idle {
         since: Instant,
-        at_once: bool,
+        is_unfinished: bool,
     },
     Dropped,
 }
@@ -66,13 +67,14 @@ impl ConnectionDriver {
         pending_write: PendingWrite,
     ) -> Self {
         let connection: Connection = Box::pin(async move { drop(connection.await) });
-        let state = State { connection: Some(connection), phase: Phase::InUse, task: None, looks_soon: false };
+        let state = State { connection: Some(connection), phase: Phase::InUse, task: None, is_timer_set: false };
         let shared = Arc::new(Shared { pending_write, state: Mutex::new(state) });
         N::detach(runtime.spawn(watch(IdleTask(shared.clone()), runtime.timer())));
         Self(shared)
     }
 
-    /// Polls the connection, and then what waits for it, until that is ready.
+    /// Polls the connection, and then what waits for it, until that is ready. Nothing is read or written while the future
+    /// is not polled.
     pub(super) fn run<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> impl Future<Output = T> {
         poll_fn(move |cx| {
             self.0.poll_connection(cx);
@@ -87,11 +89,11 @@ impl ConnectionDriver {
 
     /// Leaves the connection to its task. If hyper is not ready for another request, the task polls it at once.
     pub(super) fn end_request(&self, is_ready: bool) {
-        let at_once = !is_ready || self.has_pending_write();
+        let is_unfinished = !is_ready || self.has_pending_write();
         let task = {
             let mut state = lock(&self.0.state);
-            state.phase = Phase::Idle { since: Instant::now(), at_once };
-            if at_once || !state.looks_soon { state.task.clone() } else { None }
+            state.phase = Phase::Idle { since: Instant::now(), is_unfinished };
+            if is_unfinished || !state.is_timer_set { state.task.clone() } else { None }
         };
         task.into_iter().for_each(Waker::wake);
     }
@@ -117,18 +119,57 @@ impl Shared {
     /// Polls the connection for a request.
     fn poll_connection(&self, cx: &mut Context<'_>) {
         let mut state = lock(&self.state);
-        if state.poll(cx).is_ready() {
-            let ended = (state.connection.take(), state.task.take());
-            drop(state);
-            ended.1.into_iter().for_each(Waker::wake);
-        }
+        let Poll::Ready(ended) = state.poll(cx) else { return };
+        let task = state.task.take();
+        drop(state);
+        drop(ended);
+        task.into_iter().for_each(Waker::wake);
     }
 }
 
 impl State {
-    /// Polls the connection. Returns whether it has ended.
-    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<()> {
-        self.connection.as_mut().map_or(Poll::Ready(()), |connection| connection.as_mut().poll(cx))
+    /// Polls the connection. Returns it when it has ended, to be dropped outside of the lock.
+    fn poll(&mut self, cx: &mut Context<'_>) -> Poll<Option<Connection>> {
+        // A connection that panics is not polled again.
+        let Some(mut connection) = self.connection.take() else { return Poll::Ready(None) };
+        if connection.as_mut().poll(cx).is_ready() {
+            return Poll::Ready(Some(connection));
+        }
+        self.connection = Some(connection);
+        Poll::Pending
+    }
+
+    /// Returns the time until which the task of the connection waits, if that is not woken before. Returns the
+    /// connection instead if the task ends, to be dropped outside of the lock: a request that begins now does not find
+    /// it any more, and is sent on another one.
+    fn watch(
+        &mut self,
+        pending_write: &PendingWrite,
+        now: Instant,
+        cx: &mut Context<'_>,
+    ) -> Result<Option<Instant>, Option<Connection>> {
+        self.register(cx);
+        self.is_timer_set = false;
+        match self.phase {
+            Phase::InUse if self.connection.is_some() => Ok(None),
+            Phase::InUse => Err(None),
+            Phase::Idle { since, is_unfinished: false } if now < since + WATCH_DELAY => {
+                self.is_timer_set = true;
+                Ok(Some(since + WATCH_DELAY))
+            }
+            Phase::Idle { since, .. } => {
+                if let Poll::Ready(ended) = self.poll(cx) {
+                    return Err(ended);
+                }
+                let timeout = if pending_write.is_pending() { UNREAD_TIMEOUT } else { IDLE_TIMEOUT };
+                if now < since + timeout { Ok(Some(since + timeout)) } else { Err(self.connection.take()) }
+            }
+            Phase::Dropped => {
+                // The last poll shuts the connection down, as far as that is possible without waiting.
+                let ended = self.poll(cx);
+                Err(if let Poll::Ready(ended) = ended { ended } else { self.connection.take() })
+            }
+        }
     }
 
     /// Registers the task of the connection.
@@ -160,30 +201,13 @@ async fn watch(task: IdleTask, mut timer: impl Timer) {
     poll_fn(|cx| {
         now = now.max(Instant::now());
         loop {
-            let until = {
-                let mut state = lock(&shared.state);
-                state.register(cx);
-                state.looks_soon = false;
-                match state.phase {
-                    Phase::InUse if state.connection.is_some() => return Poll::Pending,
-                    Phase::InUse => return Poll::Ready(()),
-                    Phase::Idle { since, at_once: false } if now < since + WATCH_DELAY => {
-                        state.looks_soon = true;
-                        since + WATCH_DELAY
-                    }
-                    Phase::Idle { since, .. } => {
-                        let is_over = state.poll(cx).is_ready();
-                        let timeout = if shared.pending_write.is_pending() { UNREAD_TIMEOUT } else { IDLE_TIMEOUT };
-                        if is_over || now >= since + timeout {
-                            return Poll::Ready(());
-                        }
-                        since + timeout
-                    }
-                    Phase::Dropped => {
-                        // The last poll shuts the connection down, as far as that is possible without waiting.
-                        let _ = state.poll(cx);
-                        return Poll::Ready(());
-                    }
+            let watched = lock(&shared.state).watch(&shared.pending_write, now, cx);
+            let until = match watched {
+                Ok(Some(until)) => until,
+                Ok(None) => return Poll::Pending,
+                Err(ended) => {
+                    drop(ended);
+                    return Poll::Ready(());
                 }
             };
             if timer.poll_until(until, cx).is_pending() {

@@ -83,7 +83,7 @@ pub(super) async fn race<N: ConnectRuntime>(runtime: &N, mut addresses: VecDeque
 #[cfg(test)]
 pub(super) mod tests {
     use std::{
-        cell::Cell,
+        cell::{Cell, RefCell},
         future::pending,
         io::ErrorKind,
         pin::pin,
@@ -104,6 +104,8 @@ pub(super) mod tests {
     thread_local! {
         /// The number of connections that this thread has opened.
         static CONNECTS: Cell<usize> = const { Cell::new(0) };
+        /// The tasks of this thread, which are not polled.
+        static TASKS: RefCell<Vec<Pin<Box<dyn Future<Output = ()> + Send>>>> = RefCell::default();
     }
 
     pub(in crate::http::net) fn connects() -> usize {
@@ -122,9 +124,8 @@ pub(super) mod tests {
             Ok(Self { fires: true })
         }
 
-        /// Polls the future once.
         fn spawn(&self, future: impl Future<Output = ()> + Send + 'static) {
-            let _ = pin!(future).poll(&mut Context::from_waker(Waker::noop()));
+            TASKS.with_borrow_mut(|tasks| tasks.push(Box::pin(future)));
         }
 
         fn detach((): ()) {}

@@ -60,6 +60,7 @@ impl Pool {
                 connections.remove(index)
             }
         };
+        drop(connections);
         connection.driver.begin_request();
         connection.recheck.request();
         Some(connection)

@@ -1,12 +1,13 @@
 //! Clients and listeners over connections in memory, whose tasks are polled by hand.
 
 use std::{
-    cell::RefCell,
+    cell::{Cell, RefCell},
     collections::VecDeque,
-    future::Future,
+    future::{Future, poll_fn},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     pin::{Pin, pin},
+    rc::Rc,
     sync::{
         Arc, Mutex,
         atomic::{AtomicUsize, Ordering},
@@ -23,13 +24,14 @@ use rustix::io::Errno;
 
 use super::{
     connect::ConnectPath,
-    connection_driver::{IDLE_TIMEOUT, UNREAD_TIMEOUT, WATCH_DELAY},
+    connection_driver::{ConnectionDriver, IDLE_TIMEOUT, UNREAD_TIMEOUT, WATCH_DELAY},
     fetch::FetchClient,
     http1::{Http1Client, ResponseSink, exchange},
     listener::Listener,
     net_runtime::{ConnectRuntime, NetRuntime},
     pool::Pool,
     proxy::Proxy,
+    tracked_stream::PendingWrite,
 };
 use crate::{
     http::{body::Body, client::ResponseHandler, fetch::HttpFetch as _, memory_limit, server::HttpServer},
@@ -54,6 +56,8 @@ struct Net {
     /// How often a task has waited for a time, and for which one it has waited last.
     waits: usize,
     awaited: Option<Instant>,
+    /// What is called when a timer is dropped: its task has decided to end.
+    at_timer_drop: Option<Box<dyn FnOnce()>>,
     /// The servers of the connections that were opened.
     servers: Vec<Arc<Mutex<Server>>>,
     /// Whether servers close new connections.
@@ -85,7 +89,7 @@ struct Stream(Arc<Mutex<Server>>);
 
 impl Runtime for ByHand {
     type Task = ();
-    type Timer = Self;
+    type Timer = HandTimer;
 
     fn current() -> io::Result<Self> {
         Ok(Self)
@@ -101,12 +105,24 @@ impl Runtime for ByHand {
         f();
     }
 
-    fn timer(&self) -> Self {
-        Self
+    fn timer(&self) -> HandTimer {
+        HandTimer
     }
 }
 
-impl Timer for ByHand {
+/// A timer that fires when a test says so.
+struct HandTimer;
+
+impl Drop for HandTimer {
+    fn drop(&mut self) {
+        let hook = NET.try_with(|net| net.try_borrow_mut().ok().and_then(|mut net| net.at_timer_drop.take()));
+        if let Ok(Some(hook)) = hook {
+            hook();
+        }
+    }
+}
+
+impl Timer for HandTimer {
     fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
         NET.with_borrow_mut(|net| {
             net.waits += 1;
@@ -368,7 +384,7 @@ fn requests_seldom_wake_the_task_of_their_connection() {
     request(0, "the task has not begun");
     run_tasks_with(&waker);
     for _ in 0..3 {
-        request(0, "the task looks soon");
+        request(0, "the timer of the task is set");
     }
     NET.with_borrow_mut(|net| net.fired = Some(Instant::now() + WATCH_DELAY));
     run_tasks_with(&waker);
@@ -378,9 +394,9 @@ fn requests_seldom_wake_the_task_of_their_connection() {
     let servers = NET.with_borrow(|net| net.servers.clone());
     servers.iter().for_each(|server| *lock(server) = Server::default());
     assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
-    assert!(wakes.0.swap(0, Ordering::Relaxed) > 0, "the task has to look soon again");
+    assert!(wakes.0.swap(0, Ordering::Relaxed) > 0, "the task has to set its timer again");
     run_tasks_with(&waker);
-    request(0, "the task looks soon again");
+    request(0, "the timer of the task is set again");
 }
 
 #[test]
@@ -396,6 +412,45 @@ fn an_idle_connection_that_the_server_closes_ends() {
     assert_eq!((tasks(), Arc::strong_count(&server)), (0, 2), "only the lists of the test have the server");
 }
 
+/// A request begins while the task of its connection ends, because that was idle for too long.
+#[test]
+fn a_request_on_a_connection_that_ends_is_sent_on_another_one() {
+    let pool = Arc::<Pool>::default();
+    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    *lock(&NET.with_borrow(|net| net.servers[0].clone())) = Server::default();
+    let sent = Rc::new(RefCell::new(None));
+    let (late, hooked) = (pool.clone(), sent.clone());
+    let hook = move || {
+        NET.with_borrow_mut(|net| net.passed = Duration::ZERO);
+        *hooked.borrow_mut() = Some(send(&late));
+    };
+    NET.with_borrow_mut(|net| {
+        net.passed = 2 * IDLE_TIMEOUT;
+        net.at_timer_drop = Some(Box::new(hook));
+    });
+    run_tasks();
+    assert_eq!(sent.take(), Some((Ok(StatusCode::OK), 2)));
+    assert_eq!(received(0), "", "the first connection did not get it");
+}
+
+#[test]
+fn a_connection_that_has_ended_is_not_polled_again() {
+    let ended = poll_fn(|_| Poll::Ready(()));
+    let driver = Rc::new(ConnectionDriver::new(&ByHand, ended, PendingWrite::default()));
+    driver.end_request(false);
+    let (late, is_polled) = (driver.clone(), Rc::<Cell<bool>>::default());
+    let polled = is_polled.clone();
+    let hook = move || {
+        late.begin_request();
+        let mut run = pin!(late.run(|_| Poll::<()>::Pending));
+        assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
+        polled.set(true);
+    };
+    NET.with_borrow_mut(|net| net.at_timer_drop = Some(Box::new(hook)));
+    run_tasks();
+    assert!(is_polled.get());
+}
+
 /// The runtime ends before the client.
 #[test]
 fn a_connection_ends_with_its_task() {
@@ -407,7 +462,7 @@ fn a_connection_ends_with_its_task() {
     assert_eq!(send(&pool), (Ok(StatusCode::OK), 2));
 }
 
-/// The timer is set once for many requests, so it may fire before the connection was idle for long enough.
+/// The timer fires first when the task begins to poll the connection.
 #[test]
 fn the_timer_of_an_idle_connection_is_set_anew() {
     let pool = Arc::default();
@@ -417,7 +472,7 @@ fn the_timer_of_an_idle_connection_is_set_anew() {
     NET.with_borrow_mut(|net| net.fired = net.awaited);
     run_tasks();
     let (fired, awaited) = NET.with_borrow(|net| (net.fired, net.awaited));
-    assert_eq!(tasks(), 1, "it became idle after the timer was set");
+    assert_eq!(tasks(), 1, "it was not idle for long enough");
     assert!(awaited > fired && awaited <= Some(idle_since + IDLE_TIMEOUT));
     NET.with_borrow_mut(|net| net.fired = net.awaited);
     run_tasks();

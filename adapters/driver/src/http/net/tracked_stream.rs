@@ -39,7 +39,7 @@ impl<S> TrackedStream<S> {
     }
 
     fn note<T>(&self, written: Poll<T>) -> Poll<T> {
-        // The same task reads responses and writes requests, and its channels order this store before the response.
+        // The lock of the connection, under which hyper is polled, orders this store before the response.
         self.pending.0.store(written.is_pending(), Ordering::Relaxed);
         written
     }
