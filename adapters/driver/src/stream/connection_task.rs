@@ -172,6 +172,24 @@ impl Pipe {
         Ok(())
     }
 
+    /// Reports the end of the input to the connection, if a read has found it.
+    fn end_input<E: Send + 'static>(&mut self, shared: &SharedConnection<E>, filled: io::Result<bool>, now: Timestamp) {
+        // A write that fails because the connection was reset takes that error from the socket.
+        let is_reset = |error: &mut io::Error| {
+            matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted)
+        };
+        let end = match filled {
+            Ok(true) => return,
+            Ok(false) => self.failed.as_mut().and_then(|failed| failed.error.take_if(is_reset)),
+            Err(error) => Some(error),
+        };
+        self.reads = false;
+        match end {
+            Some(error) => shared.lock().binding.handle_transport_error(error.to_string()),
+            None => shared.lock().binding.handle_eof(now),
+        }
+    }
+
     /// Reports a write error to the connection, after the input has ended or the deadline for reading it has passed.
     fn report_write_error<E: Send + 'static>(&mut self, shared: &SharedConnection<E>) {
         let reads = self.reads;
@@ -264,24 +282,8 @@ impl<E: Send + 'static> TransportIo<E, PipeBinding<E>> for Pipe {
             // The bytes that followed the last message were a blank line, which is not a message.
             self.message_until = None;
         }
-        match self.filled.take() {
-            None | Some(Ok(true)) => {}
-            Some(Ok(false)) => {
-                self.reads = false;
-                // A write that fails because the connection was reset takes that error from the socket.
-                let is_reset = |error: &mut io::Error| {
-                    matches!(error.kind(), io::ErrorKind::ConnectionReset | io::ErrorKind::ConnectionAborted)
-                };
-                let reset = self.failed.as_mut().and_then(|failed| failed.error.take_if(is_reset));
-                match reset {
-                    Some(error) => shared.lock().binding.handle_transport_error(error.to_string()),
-                    None => shared.lock().binding.handle_eof(now),
-                }
-            }
-            Some(Err(error)) => {
-                self.reads = false;
-                shared.lock().binding.handle_transport_error(error.to_string());
-            }
+        if let Some(filled) = self.filled.take() {
+            self.end_input(shared, filled, now);
         }
         true
     }

@@ -3,7 +3,7 @@
 use std::{
     cell::{Cell, RefCell},
     collections::VecDeque,
-    future::{Future, poll_fn},
+    future::{Future, pending, poll_fn},
     io,
     net::{Ipv4Addr, SocketAddr, TcpListener},
     pin::{Pin, pin},
@@ -24,7 +24,7 @@ use rustix::io::Errno;
 
 use super::{
     connect::ConnectPath,
-    connection_driver::{ConnectionDriver, IDLE_TIMEOUT, UNREAD_TIMEOUT, WATCH_DELAY},
+    connection_driver::{ConnectionDriver, IDLE_TIMEOUT, UNREAD_TIMEOUT},
     fetch::FetchClient,
     http1::{Http1Client, ResponseSink, exchange},
     listener::Listener,
@@ -369,34 +369,25 @@ fn a_request_that_is_not_read_closes_its_connection() {
     }
 }
 
-/// The task of a connection looks at it once in a while, and is woken only if it would not do so soon.
+/// The task of a connection that requests use is woken only if its timer is not set, or something is left to do.
 #[test]
 fn requests_seldom_wake_the_task_of_their_connection() {
-    let (pool, wakes) = (Arc::default(), Arc::<Wakes>::default());
-    let waker = Waker::from(wakes.clone());
-    let request = |expected: usize, why: &str| {
-        // The server of the connection responds again.
-        let servers = NET.with_borrow(|net| net.servers.clone());
-        servers.iter().for_each(|server| *lock(server) = Server::default());
-        assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
+    let driver = ConnectionDriver::new(&ByHand, pending::<()>(), PendingWrite::default());
+    let wakes = Arc::<Wakes>::default();
+    let run_tasks = || run_tasks_with(&Waker::from(wakes.clone()));
+    let request = |is_ready, expected, why| {
+        driver.begin_request();
+        driver.end_request(is_ready);
         assert_eq!(wakes.0.swap(0, Ordering::Relaxed), expected, "{why}");
     };
-    request(0, "the task has not begun");
-    run_tasks_with(&waker);
-    for _ in 0..3 {
-        request(0, "the timer of the task is set");
-    }
-    NET.with_borrow_mut(|net| net.fired = Some(Instant::now() + WATCH_DELAY));
-    run_tasks_with(&waker);
-    assert!(NET.with_borrow(|net| net.awaited > net.fired), "it waits for the timeout of an idle connection");
-    // Polling hyper registers its task, which the request wakes as well.
-    NET.with_borrow_mut(|net| net.fired = None);
-    let servers = NET.with_borrow(|net| net.servers.clone());
-    servers.iter().for_each(|server| *lock(server) = Server::default());
-    assert_eq!(send(&pool), (Ok(StatusCode::OK), 1));
-    assert!(wakes.0.swap(0, Ordering::Relaxed) > 0, "the task has to set its timer again");
-    run_tasks_with(&waker);
-    request(0, "the timer of the task is set again");
+    run_tasks();
+    request(true, 1, "the timer is not set");
+    run_tasks();
+    request(true, 0, "the timer is set");
+    request(false, 1, "something is left to do");
+    driver.begin_request();
+    run_tasks();
+    request(true, 1, "the timer has fired during a request");
 }
 
 #[test]
