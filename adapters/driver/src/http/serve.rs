@@ -88,6 +88,7 @@ pub async fn serve<R: Runtime>(
                 registered = Some(cx.waker().clone());
             }
         }
+        let mut reads_again = endpoint.runtime().reads_after_writes();
         loop {
             let polled = connection.as_mut().poll(cx);
             if stopping {
@@ -104,7 +105,8 @@ pub async fn serve<R: Runtime>(
             }
             if state.begins_to_await() {
                 head_until = Instant::now() + endpoint.read_timeout;
-                if endpoint.runtime().reads_after_writes() {
+                // Once, so that other tasks run between the requests of a client that pipelines them.
+                if std::mem::take(&mut reads_again) {
                     continue;
                 }
             }

@@ -44,6 +44,8 @@ struct State {
     is_blocked: bool,
     /// What the client sends when it has received something.
     next: Vec<u8>,
+    /// Whether it sends that each time.
+    repeats: bool,
     reads_after_writes: bool,
     is_shut: bool,
 }
@@ -109,7 +111,7 @@ impl Write for Memory {
             return Poll::Pending;
         }
         state.output.extend_from_slice(bytes);
-        let next = std::mem::take(&mut state.next);
+        let next = if state.repeats { state.next.clone() } else { std::mem::take(&mut state.next) };
         state.input.extend_from_slice(&next);
         Poll::Ready(Ok(bytes.len()))
     }
@@ -243,6 +245,20 @@ fn the_next_request_is_read_after_a_response_if_the_runtime_wants_that() {
             assert_eq!(output.matches("HTTP/1.1 200 OK").count(), responses);
         });
     }
+}
+
+#[test]
+fn a_client_that_sends_requests_without_end_does_not_hold_the_task() {
+    with_connection(|memory, poll| {
+        let next = request("server/discover", "", "");
+        {
+            let mut state = lock(&memory.0);
+            (state.reads_after_writes, state.repeats, state.next) = (true, true, next.clone().into_bytes());
+        }
+        let (is_over, output) = poll(&next);
+        let responses = output.matches("HTTP/1.1 200 OK").count();
+        assert!(!is_over && (2..100).contains(&responses), "{responses}");
+    });
 }
 
 #[test]

@@ -45,7 +45,7 @@ struct State {
     is_timer_set: bool,
 }
 
-type Connection = Pin<Box<dyn Future<Output = ()> + Send>>;
+type Connection = Pin<Box<dyn Future<Output = hyper::Result<()>> + Send>>;
 
 #[derive(Clone, Copy)]
 enum Phase {
@@ -63,11 +63,11 @@ impl ConnectionDriver {
     /// Creates the driver of a connection that is used by a request.
     pub(super) fn new<N: ConnectRuntime>(
         runtime: &N,
-        connection: impl Future + Send + 'static,
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
         pending_write: PendingWrite,
     ) -> Self {
-        let connection: Connection = Box::pin(async move { drop(connection.await) });
-        let state = State { connection: Some(connection), phase: Phase::InUse, task: None, is_timer_set: false };
+        let state =
+            State { connection: Some(Box::pin(connection)), phase: Phase::InUse, task: None, is_timer_set: false };
         let shared = Arc::new(Shared { pending_write, state: Mutex::new(state) });
         N::detach(runtime.spawn(watch(IdleTask(shared.clone()), runtime.timer())));
         Self(shared)
@@ -82,9 +82,11 @@ impl ConnectionDriver {
         })
     }
 
-    /// Leaves the connection to a request.
-    pub(super) fn begin_request(&self) {
-        lock(&self.0.state).phase = Phase::InUse;
+    /// Leaves the connection to a request. Returns `false` if it has ended.
+    pub(super) fn begin_request(&self) -> bool {
+        let mut state = lock(&self.0.state);
+        state.phase = Phase::InUse;
+        state.connection.is_some()
     }
 
     /// Leaves the connection to its task. If hyper is not ready for another request, the task polls it at once.

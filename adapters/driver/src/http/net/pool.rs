@@ -49,21 +49,25 @@ pub(super) struct Pool(Mutex<Vec<PooledConnection>>);
 impl Pool {
     /// Takes an idle connection whose origin satisfies `is_origin`, and that can be used at once.
     pub(super) fn take(&self, is_origin: impl Fn(&Origin) -> bool) -> Option<PooledConnection> {
-        let mut connections = lock(&self.0);
         let is_usable =
             |connection: &PooledConnection| is_origin(&connection.target.origin) && connection.is_available();
-        let connection = match connections.pop_if(|last| is_usable(last)) {
-            Some(last) => last,
-            None => {
-                connections.retain(|connection| !connection.sender.is_closed());
-                let index = connections.iter().rposition(is_usable)?;
-                connections.remove(index)
+        loop {
+            let mut connections = lock(&self.0);
+            let connection = match connections.pop_if(|last| is_usable(last)) {
+                Some(last) => last,
+                None => {
+                    connections.retain(|connection| !connection.sender.is_closed());
+                    let index = connections.iter().rposition(is_usable)?;
+                    connections.remove(index)
+                }
+            };
+            drop(connections);
+            // It may have ended since it was available.
+            if connection.driver.begin_request() {
+                connection.recheck.request();
+                return Some(connection);
             }
-        };
-        drop(connections);
-        connection.driver.begin_request();
-        connection.recheck.request();
-        Some(connection)
+        }
     }
 
     /// Adds a connection whose response has ended. If there are too many, closes the least recently used one.
@@ -91,7 +95,7 @@ impl PooledConnection {
         runtime: &N,
         origin: Origin,
         sender: SendRequest<Body>,
-        connection: impl Future + Send + 'static,
+        connection: impl Future<Output = hyper::Result<()>> + Send + 'static,
         pending_write: PendingWrite,
     ) -> Result<Self, String> {
         let host = HeaderValue::try_from(origin.name()).map_err(|error| error.to_string())?;

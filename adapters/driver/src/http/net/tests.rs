@@ -372,11 +372,11 @@ fn a_request_that_is_not_read_closes_its_connection() {
 /// The task of a connection that requests use is woken only if its timer is not set, or something is left to do.
 #[test]
 fn requests_seldom_wake_the_task_of_their_connection() {
-    let driver = ConnectionDriver::new(&ByHand, pending::<()>(), PendingWrite::default());
+    let driver = ConnectionDriver::new(&ByHand, pending(), PendingWrite::default());
     let wakes = Arc::<Wakes>::default();
     let run_tasks = || run_tasks_with(&Waker::from(wakes.clone()));
     let request = |is_ready, expected, why| {
-        driver.begin_request();
+        assert!(driver.begin_request());
         driver.end_request(is_ready);
         assert_eq!(wakes.0.swap(0, Ordering::Relaxed), expected, "{why}");
     };
@@ -385,7 +385,7 @@ fn requests_seldom_wake_the_task_of_their_connection() {
     run_tasks();
     request(true, 0, "the timer is set");
     request(false, 1, "something is left to do");
-    driver.begin_request();
+    assert!(driver.begin_request());
     run_tasks();
     request(true, 1, "the timer has fired during a request");
 }
@@ -426,13 +426,13 @@ fn a_request_on_a_connection_that_ends_is_sent_on_another_one() {
 
 #[test]
 fn a_connection_that_has_ended_is_not_polled_again() {
-    let ended = poll_fn(|_| Poll::Ready(()));
+    let ended = poll_fn(|_| Poll::Ready(Ok(())));
     let driver = Rc::new(ConnectionDriver::new(&ByHand, ended, PendingWrite::default()));
     driver.end_request(false);
     let (late, is_polled) = (driver.clone(), Rc::<Cell<bool>>::default());
     let polled = is_polled.clone();
     let hook = move || {
-        late.begin_request();
+        assert!(!late.begin_request());
         let mut run = pin!(late.run(|_| Poll::<()>::Pending));
         assert!(run.as_mut().poll(&mut Context::from_waker(Waker::noop())).is_pending());
         polled.set(true);
