@@ -71,7 +71,7 @@ impl Runtime for Smol {
         Ok(())
     }
 
-    /// The reactor takes several system calls.
+    /// Returns `true`: a wait in the reactor takes several system calls.
     fn reads_after_writes(&self) -> bool {
         true
     }

@@ -11,7 +11,7 @@ use std::{
 
 use crate::{runtime::Timer, sync::lock};
 
-/// What happens on a connection.
+/// The current use of a connection.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 #[repr(u8)]
 pub(super) enum Activity {

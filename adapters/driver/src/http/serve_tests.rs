@@ -236,7 +236,7 @@ fn a_response_that_is_being_written_has_no_limited_time() {
 }
 
 #[test]
-fn the_next_request_is_read_after_a_response_if_the_runtime_wants_that() {
+fn a_runtime_can_read_after_each_response() {
     for (reads, responses) in [(false, 1), (true, 2)] {
         with_connection(|memory, poll| {
             let next = request("server/discover", "", "");
@@ -248,7 +248,7 @@ fn the_next_request_is_read_after_a_response_if_the_runtime_wants_that() {
 }
 
 #[test]
-fn a_client_that_sends_requests_without_end_does_not_hold_the_task() {
+fn an_endless_client_does_not_hold_its_task() {
     with_connection(|memory, poll| {
         let next = request("server/discover", "", "");
         {
