@@ -73,8 +73,8 @@ impl ConnectionDriver {
         Self(shared)
     }
 
-    /// Polls the connection, and then what waits for it, until that is ready. While the future is not polled, nothing is
-    /// read or written.
+    /// Polls the connection, and then what waits for it, until that is ready. Nothing is read or written while the
+    /// future is not polled.
     pub(super) fn run<T>(&self, mut poll: impl FnMut(&mut Context<'_>) -> Poll<T>) -> impl Future<Output = T> {
         poll_fn(move |cx| {
             self.0.poll_connection(cx);
