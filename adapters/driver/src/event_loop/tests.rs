@@ -42,7 +42,7 @@ use crate::{
     sync::lock,
 };
 
-/// A runtime that runs no tasks, and whose timers never fire.
+/// A runtime that runs no tasks, and whose timers wake none: they are ready when they are polled after their time.
 #[derive(Clone)]
 struct NoRuntime;
 
@@ -66,8 +66,8 @@ impl Runtime for NoRuntime {
 }
 
 impl Timer for NoRuntime {
-    fn poll_until(&mut self, _: Instant, _: &mut Context<'_>) -> Poll<()> {
-        Poll::Pending
+    fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
+        if at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
     }
 }
 
@@ -462,35 +462,6 @@ fn a_parked_event_loop_waits_for_the_end_of_a_pause() {
     assert_eq!(wakes.0.load(Ordering::Relaxed), 0, "it knows the end of the pause");
 }
 
-/// A runtime whose timers are ready when their time has passed, and fire at no other time.
-#[derive(Clone)]
-struct Prompt;
-
-impl Runtime for Prompt {
-    type Task = ();
-    type Timer = Self;
-
-    fn current() -> io::Result<Self> {
-        Ok(Self)
-    }
-
-    fn spawn(&self, _: impl Future<Output = ()> + Send + 'static) {}
-
-    fn detach((): ()) {}
-
-    fn spawn_blocking(&self, _: impl FnOnce() + Send + 'static) {}
-
-    fn timer(&self) -> Self {
-        Self
-    }
-}
-
-impl Timer for Prompt {
-    fn poll_until(&mut self, at: Instant, _: &mut Context<'_>) -> Poll<()> {
-        if at <= Instant::now() { Poll::Ready(()) } else { Poll::Pending }
-    }
-}
-
 /// A transport with a deadline that passes in its first iteration. In the second one, there is output.
 #[derive(Default)]
 struct Late {
@@ -533,7 +504,7 @@ impl TransportIo<ServerRole, PipeBinding<ServerRole>> for Late {
 fn an_event_loop_whose_deadline_has_passed_is_not_woken() {
     let server = ServerTask::ready(4096, |_| {});
     let (shared, application) = (server.shared.clone(), server.application.clone());
-    let mut event_loop = EventLoop::new(shared.clone(), shared, application, Prompt);
+    let mut event_loop = EventLoop::new(shared.clone(), shared, application, NoRuntime);
     let (wakes, mut late) = (Arc::<Wakes>::default(), Late::default());
     let waker = Waker::from(wakes.clone());
     {
